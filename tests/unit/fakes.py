@@ -58,6 +58,7 @@ class Supervisor:
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
     :param users: who started a run, or the run of the task that started it, where that was a user.
+    :param by_tasks: the runs with a user that a task started.
     :param faults: asked in turn before anything else; the first that returns something wins.
     :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
     """
@@ -65,6 +66,7 @@ class Supervisor:
     dags: set[str] = field(default_factory=lambda: {"handle"})
     runs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     users: dict[tuple[str, str], str] = field(default_factory=dict)
+    by_tasks: set[tuple[str, str]] = field(default_factory=set)
     asked: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
@@ -73,10 +75,11 @@ class Supervisor:
     def send(self, message: Any) -> Any:
         if isinstance(message, GetDagRun):
             key = message.dag_id, message.run_id
+            by_hand = key in self.users and key not in self.by_tasks
             return SimpleNamespace(
                 conf=self.runs[key],
                 triggering_user_name=self.users.get(key),
-                run_type="manual" if key in self.users else "operator_triggered",
+                run_type="manual" if by_hand else "operator_triggered",
             )
         if not isinstance(message, TriggerDagRun):
             return None  # secrets that are to be masked
@@ -139,6 +142,7 @@ class TaskInstance:
     on_look: Callable[[], object] = lambda: None
     dag_fault: AirflowRuntimeError | None = None
     dags_asked: list[str] = field(default_factory=list)
+    counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
@@ -147,6 +151,7 @@ class TaskInstance:
             self.on_look()
             known = self.supervisor.runs if self.supervisor is not None else ()
             return sum((dag_id, run_id) in known for run_id in run_ids)
+        self.counted.append((dag_id, tuple(states or ())))
         return self.unfinished(dag_id)
 
     def get_first_reschedule_date(self, context: Any) -> None:

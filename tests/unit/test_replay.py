@@ -16,10 +16,14 @@ from airflow_provider_workflow.dispatch.replay import (
     Replay,
     run_id_of_replay,
 )
+from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
-from tests.unit.counted import Counted
+from tests.unit.counted import Counted, counted
+from tests.unit.fakes import api_error
 from tests.unit.workbench import Workbench
+
+__all__ = ["counted"]
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
 PAYLOADS = {
@@ -38,6 +42,7 @@ IDS = ["a", "\\ud800 \u00e9\\u0000", "x" * 225, "x" * 300, "..", "1"]
 
 
 def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
+    """A message as the client decodes it."""
     fields = f'"id": "{message_id}", "created_at": "2026-01-01T00:00:00Z", "payload": {payload}'
     attributes = '"message_attributes": {"lease_count": 3, "error_message": null}'
     text = f'{{"lease_id": "l", "results": [{{{fields}, {attributes}}}]}}'
@@ -117,6 +122,12 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
     assert counted.totals == {"replayed": 1}
 
 
+def test_its_note_says_where_it_comes_from(bench: Workbench) -> None:
+    Replay.of(buried(leased())).start(TaskRuns(bench.ti), origin="a test")
+
+    assert bench.supervisor.asked[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
+
+
 def test_without_a_target_another_one_is_needed(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     replay = Replay.of(buried(leased(), target=None))
@@ -132,3 +143,11 @@ def test_another_target_starts_no_second_run(bench: Workbench) -> None:
     replay.start(TaskRuns(bench.ti))
 
     assert replay.start(TaskRuns(bench.ti), "other") == ("handle", Start.EXISTING)
+
+
+def test_a_rejection_is_raised(bench: Workbench, counted: Counted) -> None:
+    bench.supervisor.fail(api_error(400, "value_error"))
+
+    with pytest.raises(RunRejected):
+        Replay.of(buried(leased())).start(TaskRuns(bench.ti))
+    assert counted.totals == {}

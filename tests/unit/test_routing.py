@@ -14,6 +14,29 @@ def message(payload: Any) -> dict[str, Any]:
     return {"id": "m", "created_at": "2026-01-01", "payload": payload, "message_attributes": {}}
 
 
+@pytest.mark.parametrize("value", [0, "x", [0], True])
+def test_what_jmespath_takes_as_true_matches(value: Any) -> None:
+    assert Routes(None, "payload.v").accepts(message({"v": value}))
+
+
+@pytest.mark.parametrize("value", [None, False, "", [], {}])
+def test_what_jmespath_takes_as_false_does_not_match(value: Any) -> None:
+    assert not Routes(None, "payload.v").accepts(message({"v": value}))
+
+
+def test_an_expression_sees_every_field_of_a_message() -> None:
+    expression = "id == 'm' && created_at && payload.v && message_attributes == `{}`"
+
+    assert Routes(None, expression).accepts(message({"v": 1}))
+
+
+def test_without_expressions_every_message_goes_to_the_one_dag() -> None:
+    routes = Routes("handle")
+
+    assert routes.target(message(None)) == "handle"
+    assert routes.dag_ids == ["handle"]
+
+
 def test_expressions_are_tried_in_their_order() -> None:
     routes = Routes({"big": "payload.n > `10`", "any": "payload.n", "never": "payload"})
 
@@ -24,6 +47,13 @@ def test_expressions_are_tried_in_their_order() -> None:
 def test_what_matches_nothing_is_for_no_dag() -> None:
     assert Routes({"a": "payload.a"}).target(message({})) is None
     assert Routes("a", "payload.a").target(message({})) is None
+
+
+def test_match_goes_before_the_choice_of_a_dag() -> None:
+    routes = Routes({"a": "payload"}, "payload.wanted")
+
+    assert routes.target(message({"wanted": True})) == "a"
+    assert routes.target(message({"other": 1})) is None
 
 
 @pytest.mark.parametrize(
@@ -130,3 +160,17 @@ def deep(levels: int) -> Any:
 def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, payload: Any) -> None:
     with pytest.raises(UnroutableError, match=r"^match cannot be evaluated"):
         Routes(None, expression).accepts(message(payload))
+
+
+@pytest.mark.parametrize("expression", ["sum(payload)", "length(payload.n)"])
+def test_an_error_of_an_expression_quotes_no_value(expression: str) -> None:
+    with pytest.raises(UnroutableError) as caught:
+        Routes(None, expression).accepts(message(["4111 1111", {"n": 4111}, 4111]))
+    assert "4111" not in str(caught.value)
+
+
+def test_an_error_of_an_expression_names_the_types() -> None:
+    with pytest.raises(
+        UnroutableError, match=r"match cannot be evaluated on it: abs\(\) takes number, and was given"
+    ):
+        Routes(None, "abs(payload)").accepts(message("secret"))

@@ -38,6 +38,28 @@ def test_a_stored_trigger_is_rebuilt_with_what_it_was_given(path: str, kwargs: d
 
 
 @pytest.mark.usefixtures("fake_clock")
+@pytest.mark.parametrize("version", FILES)
+def test_a_sensor_that_an_earlier_version_deferred_starts_the_runs_of_its_lease(
+    bench: Workbench, version: str
+) -> None:
+    stored = json.loads(FILES[version])
+    bench.put("a", "b")
+    lease = bench.lease(seconds=300)
+    text = json.dumps({**stored["lease"], "inbox_id": bench.inbox_id, "lease_id": lease.lease_id})
+    event = {**stored["event"], "lease": text}
+    task = Task(bench)
+
+    done = task.run(
+        lambda: task.sensor.resume_execution(
+            stored["deferred"]["method_name"], {**stored["deferred"]["kwargs"], "event": event}, task.context
+        )
+    )
+
+    assert done["started"] == {"count": 2, "ids": ["a", "b"]}
+    assert bench.states == {}
+
+
+@pytest.mark.usefixtures("fake_clock")
 @pytest.mark.since(3, 3, "the event trigger")
 def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Workbench) -> None:
     """A difference is what a deployment meets during an upgrade."""
