@@ -78,14 +78,18 @@ class Forks:
         print(f"{len(items)} tests execute {len(executed)} functions", file=sys.stderr)
         session.config.option.maxfail = 1 if self._first_only else 0
         running: dict[_Fork, tuple[Fault, int]] = {}
-        for number, fault in enumerate(self._faults):
-            while len(running) == self._workers:
+        try:
+            for number, fault in enumerate(self._faults):
+                while len(running) == self._workers:
+                    self._collect(running)
+                tests = [items[test] for test in executed[fault.place(PACKAGE).function]]
+                answer = self._folder / f"{number}.json"
+                running[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
+            while running:
                 self._collect(running)
-            tests = [items[test] for test in executed[fault.place(PACKAGE).function]]
-            answer = self._folder / f"{number}.json"
-            running[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
-        while running:
-            self._collect(running)
+        finally:
+            for fork in running:
+                fork.stop()
         return True
 
     def _measure(self, session: pytest.Session) -> Executed:
@@ -136,30 +140,45 @@ class _Fork:
     def __init__(self, run: Callable[[], Any], answer: Path, seconds: float = LONGEST_RUN_SECONDS) -> None:
         self._answer = answer
         self._ends_at = time.monotonic() + seconds
+        self._is_stopped = False
         self._process = os.fork()
         if self._process == 0:
             try:
                 os.setsid()
                 answer.write_text(json.dumps(run()))
+                os._exit(0)
             except BaseException:
                 traceback.print_exc()
             finally:
-                os._exit(0)
+                os._exit(1)
 
     def has_ended(self) -> bool:
-        """Whether the fork has ended; it is killed if it takes too long or too much memory."""
+        """Whether the fork has ended; it is stopped here if it takes too long or too much memory."""
         if os.waitpid(self._process, os.WNOHANG)[0]:
             return True
         used = psutil.Process(self._process).memory_info().rss
         if time.monotonic() < self._ends_at and used < LARGEST_RUN_BYTES:
             return False
-        os.killpg(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
+        self.stop()
         return True
 
+    def stop(self) -> None:
+        """Kill the fork, with the processes that it started."""
+        os.killpg(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        self._is_stopped = True
+
     def answer(self) -> Any:
-        """What the function returned; None if it raised an exception, or the fork was killed."""
-        return json.loads(self._answer.read_text()) if self._answer.exists() else None
+        """
+        What the function returned; None if the fork was stopped here.
+
+        :raises RuntimeError: the function raised an exception, or something else ended the fork.
+        """
+        if self._is_stopped:
+            return None
+        if not self._answer.exists():
+            raise RuntimeError("A fork ended without an answer; its error stands above.")
+        return json.loads(self._answer.read_text())
 
 
 class _Contexts:

@@ -29,7 +29,9 @@ def seeded(fault: Fault) -> Iterator[None]:
     # The code of a function within a function is a constant of the outer one.
     outer = name.partition(".<locals>")[0]
     function = _function(import_module(module), outer)
-    sound, function.__code__ = function.__code__, codes[outer]
+    sound = function.__code__
+    # Without a call of super() it has no variable of its class any more, which its closure still holds.
+    function.__code__ = codes[outer].replace(co_freevars=sound.co_freevars)
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from tests.mutations.edits import (
 )
 from tests.mutations.fault import Edit, Fault
 from tests.mutations.operators import OPERATORS
-from tests.mutations.seeded import PACKAGE
+from tests.mutations.seeded import PACKAGE, seeded
 
 TILL = """
 class Till:
@@ -49,6 +49,9 @@ def test_each_fault_changes_one_function() -> None:
 
     assert all(compile(source, file, "exec") for file, source in sources)
     assert len({fault.name for fault in faults}) == COUNT
+    for fault in faults:
+        with seeded(fault):
+            pass
 
 
 @pytest.mark.parametrize(
