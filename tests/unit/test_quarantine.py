@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
 from tests.unit.counted import Counted
+from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.test_inbox import trigger
 from tests.unit.workbench import INBOX, Workbench
 
-__all__ = ["another_process"]
+WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
 
 
 def crash(bench: Workbench, clock: ManualClock, *ids: str) -> None:
@@ -31,6 +33,69 @@ def crash(bench: Workbench, clock: ManualClock, *ids: str) -> None:
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+
+
+def test_a_message_that_crashes_alone_brought_into_quarantine_raises_an_alarm(
+    bench: Workbench, clock: ManualClock, counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    crash(bench, clock, "a", "b")
+    assert bench.dispatcher().drain() is Drained.EMPTY
+
+    assert alarms(caplog) == [
+        f"Inbox orders: message {each} is in quarantine; it is not delivered again and starts no run"
+        for each in "ab"
+    ]
+    assert counted.totals == {"quarantined": 2}
+    assert counted.tags == [WHERE]
+
+
+def test_the_alarm_is_raised_once_for_each_message_in_a_process(
+    bench: Workbench,
+    clock: ManualClock,
+    fake_clock: FakeClock,
+    counted: Counted,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    crash(bench, clock, "a")
+    for _ in range(3):
+        bench.dispatcher().drain()
+        fake_clock.advance(1000)
+    assert len(alarms(caplog)) == 1
+    another_process()
+    bench.dispatcher().drain()
+
+    assert len(alarms(caplog)) == 2
+    assert counted.totals == {"quarantined": 2}
+
+
+def test_a_page_at_hand_is_reported(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+    page = [
+        {"id": "a", "status": "quarantined"},
+        {"id": "b", "status": "available"},
+        {"id": None, "status": "quarantined"},
+        {"status": "quarantined"},
+        {},
+    ]
+    for _ in range(2):
+        quarantine.report(page, **WHERE)
+
+    assert len(alarms(caplog)) == 1
+    assert counted.totals == {"quarantined": 1}
+
+
+def test_two_inboxes_with_the_same_message_ids_raise_an_alarm_each(caplog: pytest.LogCaptureFixture) -> None:
+    for inbox in ("orders", "invoices"):
+        quarantine.report([{"id": "a", "status": "quarantined"}], inbox=inbox, conn_id="c")
+
+    assert [each.split(":")[0] for each in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
+
+
+@pytest.mark.parametrize("hostile", ["my orders/é", "x" * 300, "\ud800"])
+def test_hostile_names_and_ids_make_one_plain_line(hostile: str, caplog: pytest.LogCaptureFixture) -> None:
+    quarantine.report([{"id": hostile, "status": "quarantined"}], inbox=hostile, conn_id="c")
+    [line] = alarms(caplog)
+
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize("turns", range(5))
@@ -60,6 +125,38 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, benc
     assert looking.cancelled()
 
 
+def test_it_costs_one_request(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.put("a", "b")
+    for _ in range(5):
+        bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 1
+
+
+def test_a_process_looks_again_after_ten_minutes(bench: Workbench, fake_clock: FakeClock) -> None:
+    for seconds in (0, 300, 299, 2):
+        fake_clock.advance(seconds)
+        bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 2
+
+
+def test_looking_can_be_switched_off(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
+    bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 0
+
+
+def test_a_look_ends_after_five_pages(bench: Workbench) -> None:
+    bench.service.store.configure(page_size=2)
+    bench.put(*map(str, range(20)))
+    bench.service.store.messages.lease(bench.inbox_id, 60, 100)
+    bench.dispatcher().drain()
+
+    assert bench.service.count("list_messages") == 5
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -80,6 +177,17 @@ def test_a_look_that_fails_is_made_once_and_fails_nothing(
     assert bench.supervisor.started == ["a"]
     assert bench.service.count("list_messages") == 1
     assert "cannot find out whether messages are in quarantine" in caplog.text
+
+
+def test_a_paused_and_drained_inbox_is_looked_at_too(
+    bench: Workbench, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    crash(bench, clock, "a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    with pytest.raises(InboxPausedError):
+        bench.dispatcher().drain()
+
+    assert len(alarms(caplog)) == 1
 
 
 async def test_a_trigger_that_waits_raises_the_alarm_for_what_nobody_else_will_see(
