@@ -208,6 +208,89 @@ def test_an_id_that_is_unknown_is_not_taken_for_a_name(send: Sender, emulator: E
     assert emulator.count("list_inboxes") == 0
 
 
+def test_an_inbox_that_was_created_again_is_found_again(send: Sender, emulator: EmulatorServer) -> None:
+    first = emulator.open_inbox("orders")
+    get(send, "orders")
+    emulator.store.inboxes.delete(first)
+    second = emulator.open_inbox("orders")
+    assert get(send, "orders")["id"] == second
+    assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 3)
+
+
+GOING = {"id": "one", "name": "orders", "status": "deleting"}
+NEW = {"id": "two", "name": "orders", "status": "active"}
+NOTHING_LEASED = {"lease_id": None, "results": [], "inbox_attributes": {"status": "deleting"}}
+
+
+def known_as_one(settings: Settings, make: Any) -> Any:
+    """A call to "orders", whose id is known from before, and which is sent to that id first."""
+    looking_up = inboxes.look_up(settings, "orders")
+    next(looking_up)
+    with pytest.raises(StopIteration):
+        looking_up.send({"results": [{**NEW, "id": "one"}], "next": None})
+    exchange = inboxes.at_inbox(settings, "orders", make)
+    assert next(exchange).path.startswith("/inboxes/one")
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("make", "answer"), [(api.get_inbox, GOING), (api.lease_messages, NOTHING_LEASED)], ids=["get", "lease"]
+)
+def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over(
+    make: Any, answer: Any, settings: Settings
+) -> None:
+    exchange = known_as_one(settings, make)
+    assert exchange.send(answer).name == "list_inboxes"
+    assert exchange.send({"results": [GOING, NEW], "next": None}).path.startswith("/inboxes/two")
+    with pytest.raises(StopIteration) as end:
+        exchange.send(NEW)
+    assert end.value.value == NEW
+    assert next(inboxes.at_inbox(settings, "orders", make)).path.startswith("/inboxes/two")
+
+
+def test_an_inbox_that_is_being_deleted_is_passed_over_though_its_name_is_known(settings: Settings) -> None:
+    exchange = known_as_one(settings, api.get_inbox)
+    exchange.send(GOING)
+    with pytest.raises(NotFoundError, match="Inbox 'orders' does not exist"):
+        exchange.send({"results": [GOING], "next": None})
+
+
+def test_what_an_inbox_that_is_being_deleted_still_hands_out_is_taken(settings: Settings) -> None:
+    exchange = known_as_one(settings, api.lease_messages)
+    lease = {**NOTHING_LEASED, "lease_id": "l", "results": [{"id": "a"}]}
+    with pytest.raises(StopIteration) as end:
+        exchange.send(lease)
+    assert end.value.value == lease
+
+
+def test_an_inbox_that_is_deleted_now_takes_no_other_one_with_it(settings: Settings) -> None:
+    exchange = known_as_one(settings, api.delete_inbox)
+    with pytest.raises(StopIteration) as end:
+        exchange.send(GOING)
+    assert end.value.value == GOING
+    assert next(inboxes.at_inbox(settings, "orders", api.get_inbox)).name == "list_inboxes"
+
+
+def test_connections_do_not_share_what_a_name_means(settings: Settings) -> None:
+    page = {"results": [{"id": "one", "name": "orders", "status": "active"}], "next": None}
+    exchange = inboxes.at_inbox(settings, "orders", api.get_inbox)
+    next(exchange)
+    assert exchange.send(page).path == "/inboxes/one"
+    other = inboxes.at_inbox(Settings("https://b", "i", "s", "https://t"), "orders", api.get_inbox)
+    assert next(other).name == "list_inboxes"
+
+
+def test_a_service_that_does_not_filter_by_name_is_searched_to_its_end(settings: Settings) -> None:
+    exchange = inboxes.look_up(settings, "wanted")
+    next(exchange)
+    page = {"results": [{"id": str(n), "name": f"n{n}", "status": "active"} for n in range(100)]}
+    second = exchange.send({**page, "next": "https://a/inboxes?offset=100"})
+    assert second.query["offset"] == "100"
+    with pytest.raises(StopIteration) as end:
+        exchange.send({"results": [{"id": "x", "name": "wanted", "status": "active"}], "next": None})
+    assert end.value.value == "x"
+
+
 def entries(number: int) -> list[dict[str, Any]]:
     return [{"id": f"{number}-{n}", "name": "another", "status": "active"} for n in range(100)]
 

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -445,6 +446,16 @@ def test_who_waits_takes_over_from_an_owner_that_was_cancelled(cache: TokenCache
     assert isinstance(second.send(None), Call)
     assert not isinstance(third.send(None), Call)
     assert issue(second, "two") == "two"
+
+
+def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others(
+    cache: TokenCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WorkflowClient, "exchange", Mock(side_effect=KeyboardInterrupt))
+    with WorkflowClient(SETTINGS, tokens=cache) as client, pytest.raises(KeyboardInterrupt) as interrupted:
+        client.send(api.list_inboxes())
+    assert interrupted.traceback  # whose frames hold the exchange
+    assert isinstance(next(asks(cache)), Call)
 
 
 def test_a_waiter_that_is_cancelled_takes_the_renewal_from_nobody(cache: TokenCache) -> None:

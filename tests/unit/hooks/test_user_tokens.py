@@ -88,7 +88,8 @@ def test_the_secret_is_not_stored_and_the_description_has_no_token(variables: Va
 def test_a_cut_variable_is_named(variables: Variables) -> None:
     store_of().write(TOKENS)
     variables.values[NAME] = variables.values[NAME][:-7]
-    with pytest.raises(LoginRequiredError, match=NAME):
+    text = f"connection 'workflow_default' cannot be used: the Variable '{NAME}' was changed by hand"
+    with pytest.raises(LoginRequiredError, match=text):
         store_of().read()
 
 
