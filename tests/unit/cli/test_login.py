@@ -128,6 +128,19 @@ def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: Emula
     assert "utm_source" not in terminal.query
 
 
+def test_a_second_login_replaces_the_tokens(terminal: Terminal, emulator: EmulatorServer) -> None:
+    assert terminal.login() == 0
+    first = terminal.stored
+    WorkflowHook().list_inboxes()
+    assert terminal.login() == 0
+    second = terminal.stored
+    assert first is not None
+    assert second is not None
+    assert {first.access_token, first.refresh_token}.isdisjoint({second.access_token, second.refresh_token})
+    WorkflowHook().list_inboxes()
+    assert emulator.requests[-1].headers["authorization"] == f"Bearer {second.access_token}"
+
+
 @pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
     ("change", "said"),

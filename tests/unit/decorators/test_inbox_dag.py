@@ -7,7 +7,7 @@ import json
 import operator
 import pickle
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from airflow_provider_workflow.decorators.inbox_dag import OF_TASK, OF_WAITING
 from airflow_provider_workflow.decorators.message import MessagePlaceholder
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.operators.base import DispatchingOperator
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
@@ -55,6 +56,57 @@ def test_a_sensor_waits_in_the_triggerer_as_long_as_it_takes() -> None:
     assert (sensor.inbox, sensor.deferrable) == ("orders", True)
     assert sensor.timeout > timedelta(days=300).total_seconds()
     assert sensor.get_dag().schedule == "@continuous"
+
+
+def test_a_notice_starts_the_listener() -> None:
+    _, listener = made(listener="notice", renotify_seconds=30, workflow_conn_id="shop")
+    condition = listener.timetable.asset_condition  # type: ignore[attr-defined]
+    (asset,) = getattr(condition, "objects", (condition,))
+    (watcher,) = asset.watchers
+    start_runs = listener.get_task("start_runs")
+
+    assert isinstance(start_runs, WorkflowInboxDispatchOperator)
+    assert asset.uri == "workflow-inbox://shop/orders"
+    assert watcher.trigger.serialize()[1]["renotify_seconds"] == 30
+    assert watcher.trigger.serialize()[1]["workflow_conn_id"] == start_runs.workflow_conn_id == "shop"
+
+
+@pytest.mark.parametrize("kind", ["notice", "sensor"])
+def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
+    given = {
+        "match": "payload.total",
+        "max_unfinished_runs": 5,
+        "dead_letter_dag_id": "dead_order",
+        "dead_letter_after": 1,
+        "unmatched": "dead_letter",
+        "on_rejected": "log",
+        "lease_seconds": 600,
+        "lease_limit": 7,
+        "max_messages": 9,
+        "workflow_conn_id": "shop",
+    }
+    own = {"retries": 3, "queue": "quick"}
+    start_runs = made(listener=kind, listener_args=own, **given)[1].get_task("start_runs")
+
+    limits = ("max_unfinished_runs", "lease_seconds", "lease_limit", "max_messages")
+    for name, value in (given | own).items():
+        assert getattr(start_runs.limits if name in limits else start_runs, name) == value
+
+
+def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    both = {"tags": ["shop"], "start_date": start, "is_paused_upon_creation": False}
+    own = {"default_args": {"retries": 2}, "max_active_runs": 3, "description": "x", "params": {"rate": 2}}
+    target, listener = made(**both, **own, dag_display_name="Orders")
+
+    assert target.tags == listener.tags == {"shop"}
+    assert target.start_date == listener.start_date == start
+    assert target.is_paused_upon_creation is listener.is_paused_upon_creation is False
+    assert (target.max_active_runs, target.description, target.dag_display_name) == (3, "x", "Orders")
+    assert target.get_task("work").retries == 2
+    assert target.params["rate"] == 2
+    assert listener.dag_display_name == "handle_order_listener"
+    assert listener.get_task("start_runs").retries == 5
 
 
 @pytest.mark.parametrize(

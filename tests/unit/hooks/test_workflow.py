@@ -185,6 +185,13 @@ def test_what_is_no_answer_to_ours_is_refused(query: str, reason: str) -> None:
     assert "other" not in str(raised.value)
 
 
+@pytest.mark.specification("14.3 state")
+def test_a_login_with_the_state_of_another_sends_nothing(connect: Connect, emulator: EmulatorServer) -> None:
+    with pytest.raises(ValueError, match="state is not the one"):
+        connect({"grant": "refresh_token"}).log_in(code="c", state="other", expected_state="s")
+    assert emulator.requests == []
+
+
 def test_a_refusal_is_told_in_one_sentence() -> None:
     with pytest.raises(AuthorizationDeniedError) as raised:
         code_of("error=access_denied&error_description=The+user%0D%0Asaid+no&state=s", "s")
@@ -215,9 +222,14 @@ def says(hook: WorkflowHook) -> str:
     return text
 
 
-def test_a_right_connection_passes_with_one_token(hook: WorkflowHook, emulator: EmulatorServer) -> None:
+def test_a_right_connection_passes_with_one_token_that_is_masked(
+    hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr(workflow, "mask_secret", masked.append)
     assert hook.test_connection() == (True, "A token was issued and the trigger inbox API accepts it.")
-    assert [each.operation for each in emulator.requests] == ["token", "list_inboxes"]
+    assert [request.operation for request in emulator.requests] == ["token", "list_inboxes"]
+    assert {f"Bearer {token}" for token in masked} == {emulator.requests[-1].headers["authorization"]}
 
 
 @pytest.mark.parametrize(
