@@ -158,6 +158,4 @@ def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:
         )
     if message_ids is not None:
         ids = list(message_ids) if isinstance(message_ids, (list, tuple)) else []
-    if not ids or not all(isinstance(message_id, str) and message_id for message_id in ids):
-        raise ValueError("message_ids must be a list of one or more ids; omit it for the whole lease")
     return inbox_id, lease_id, ids

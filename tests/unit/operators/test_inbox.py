@@ -12,6 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import DAG, task
 
+from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, TaskKilled
 from airflow_provider_workflow.dispatch.run_errors import TargetError
@@ -58,6 +59,13 @@ def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
     assert bench.supervisor.started == ["b"]
 
 
+def test_a_service_that_fails_while_it_is_asked_for_messages_fails_the_try(bench: Workbench) -> None:
+    bench.service.fault("status", operation="lease", status=503, times=None)
+
+    with pytest.raises(ServerError):
+        dispatch(bench)
+
+
 def test_a_paused_and_drained_inbox_fails_and_names_the_reason(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
@@ -79,11 +87,14 @@ def test_a_paused_inbox_is_only_logged_where_asked_or_where_it_had_messages(
 @pytest.mark.parametrize(
     ("operator", "state"), [(WorkflowAcknowledgeOperator, {}), (WorkflowReleaseOperator, {"a": "available"})]
 )
-def test_a_lease_is_ended(bench: Workbench, operator: Any, state: dict[str, str]) -> None:
+def test_a_lease_is_ended(
+    bench: Workbench, operator: Any, state: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     lease = lent(bench, "a")
 
     assert operator(task_id="t", lease=lease).execute({}) == {"done": 1, "lease_ended": 0}
     assert bench.states == state
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("operator", [WorkflowAcknowledgeOperator, WorkflowReleaseOperator])
@@ -212,6 +223,19 @@ def test_the_log_says_where_the_run_is(bench: Workbench, caplog: pytest.LogCaptu
 
     assert f"the run {bench.run_id('a')} of the DAG handle is started" in caplog.text
     assert "a secret" not in caplog.text
+
+
+def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbench) -> None:
+    conf = dead_letter(bench)
+    conf["message_json"] = conf["message_json"].replace("a secret", "{{ 1 + 1 }}")
+    with DAG("dead", schedule=None, start_date=datetime(2025, 1, 1), render_template_as_native_obj=True):
+        operator = WorkflowDeadLetterReplayOperator(task_id="t", conf="{{ dag_run.conf }}")
+    context: Any = {"dag_run": SimpleNamespace(conf=conf), "ti": bench.ti}
+    operator.render_template_fields(context)
+    operator.execute(context)
+
+    [started] = bench.supervisor.runs.values()
+    assert started["message"]["payload"] == "{{ 1 + 1 }}"
 
 
 def test_several_dead_letters_are_replayed_by_mapped_tasks() -> None:

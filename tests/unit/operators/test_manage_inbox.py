@@ -17,6 +17,7 @@ from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.manage_inbox import (
+    InboxNameTakenError,
     WorkflowDeleteInboxOperator,
     WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
@@ -83,6 +84,20 @@ def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
     assert "-secret" not in f"{made} {changed} {caplog.text}"
 
 
+def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connected: EmulatorServer) -> None:
+    inbox = ensure()
+    with pytest.raises(InboxNameTakenError) as caught:
+        ensure(inputs={"region": "us"}, recreate_failed=True)
+
+    text = str(caught.value)
+    assert isinstance(caught.value, AirflowFailException), "no retry"
+    assert f"The name 'orders' belongs to inbox {inbox['id']}" in text
+    assert '"inputs": {"region": "us"}' in text
+    assert '"inputs": {"region": "eu"}' in text
+    assert "ShopAPI@1.0.0" in text
+    assert only_inbox(connected).id == inbox["id"]
+
+
 def test_a_conflict_with_an_inbox_that_nobody_shows_is_raised_as_it_is(connected: EmulatorServer) -> None:
     connected.fault("status", operation="ensure_inbox", status=409, detail="It is taken.")
 
@@ -101,6 +116,29 @@ def test_a_paused_inbox_is_returned_with_a_warning(
     assert (found["status"], found["paused_reason"]) == ("paused", "authentication")
     assert "Inbox orders is paused (authentication): new events are dropped" in caplog.text
     assert only_inbox(connected).status == "paused"
+
+
+def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
+    connected: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    connected.store.inboxes.fail_next(NAME)
+
+    with pytest.raises(InboxUnusableError, match=r"'orders' failed to initialize \(subscribe") as caught:
+        ensure()
+    assert fake_clock.slept == [1], "no more than the first pause"
+    assert isinstance(caught.value, AirflowFailException), "no retry"
+    assert "Delete it and create it again" in str(caught.value)
+
+
+def test_a_failed_inbox_is_deleted_and_created_again_where_asked(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = connected.store.inboxes.force(ensure()["id"], "initialization_failure", "subscribe_failed")
+    found = ensure(recreate_failed=True)
+
+    assert found["status"] == "active"
+    assert found["id"] != failed.id
+    assert "failed to initialize (subscribe_failed); deleting it and creating it again" in caplog.text
 
 
 def test_it_is_created_again_but_once(connected: EmulatorServer) -> None:
@@ -179,6 +217,17 @@ def test_an_inbox_that_says_no_more_than_its_id_and_status_will_do(connected: Em
 
     ensure(notification_url=url)
     assert only_inbox(connected).notification_url == url
+
+
+def test_a_name_is_taken_by_the_new_inbox_beside_the_one_that_is_being_deleted(
+    connected: EmulatorServer,
+) -> None:
+    named = [{"id": status, "name": NAME, "status": status} for status in ("deleting", "active")]
+    connected.fault("status", operation="ensure_inbox", status=409)
+    connected.fault("status", operation="list_inboxes", status=200, json={"results": named, "next": None})
+
+    with pytest.raises(InboxNameTakenError):
+        ensure()
 
 
 def test_an_inbox_without_a_name_is_not_taken_for_the_one_that_has_it(connected: EmulatorServer) -> None:
