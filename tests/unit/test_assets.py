@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,13 @@ from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDec
 from airflow_provider_workflow.observers import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.workbench import INBOX, Workbench
+
+
+def test_before_airflow_3_4_the_schedule_of_an_asset_is_a_list(release: Callable[[int, int], None]) -> None:
+    release(3, 3)
+    asset = create_asset(inbox="orders")
+
+    assert schedule_of(asset) == [asset]
 
 
 @pytest.mark.since(3, 4, "asset events that are not batched")

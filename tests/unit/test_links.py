@@ -16,6 +16,7 @@ from airflow.sdk.execution_time.xcom import XCom
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.links import ReplayedRunLink, StartedRunsLink, WorkflowEditorLink
 
+INBOX = "an-inbox"
 START = datetime(2026, 1, 1, 12, 0, 10, tzinfo=UTC)
 TI = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, start_date=START, state="success")
 
@@ -50,19 +51,97 @@ def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
     return SimpleNamespace(trigger_dag_id=target, do_xcom_push=do_xcom_push)
 
 
+def result(*ids: str, count: int | None = None) -> dict[str, Any]:
+    nothing = {"count": 0, "ids": []}
+    started = {"count": len(ids) if count is None else count, "ids": list(ids)}
+    return {"inbox_id": INBOX, "started": started, "existing": nothing, "rejected": nothing}
+
+
+def run_id(message_id: str) -> str:
+    return run_id_of(message_id, INBOX)
+
+
 def started_runs(of: Any = None) -> tuple[str, dict[str, list[str]]]:
+    """Path and query of the link."""
     parts = urlsplit(StartedRunsLink().get_link(of or operator(), ti_key=TI))
     assert (parts.scheme, parts.netloc) == ("https", "airflow.example.com")
     return parts.path, parse_qs(parts.query)
 
 
-def test_one_started_run_is_linked_as_a_list_of_it(task: Returned) -> None:
-    nothing = {"count": 0, "ids": []}
-    started = {"count": 1, "ids": ["m:1+a"]}
-    task.value = {"inbox_id": "an-inbox", "started": started, "existing": nothing, "rejected": nothing}
+def test_the_editor_link_is_the_address_of_the_guess(task: Returned) -> None:
+    task.value = {"title": "x", "prefilled_url": "https://editor.example.com/?step=a"}
 
-    run_id = run_id_of("m:1+a", "an-inbox")
-    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [run_id]})
+    link = WorkflowEditorLink().get_link(operator(), ti_key=TI)
+    assert link == "https://editor.example.com/?step=a"
+
+
+@pytest.mark.parametrize("value", [None, {"title": "x"}, {"prefilled_url": "javascript:alert(1)"}, []])
+def test_without_a_web_address_there_is_no_editor_link(task: Returned, value: Any) -> None:
+    task.value = value
+
+    assert WorkflowEditorLink().get_link(operator(), ti_key=TI) == ""
+
+
+def test_one_started_run_is_linked_as_a_list_of_it(task: Returned) -> None:
+    task.value = result("m:1+a")
+
+    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [run_id("m:1+a")]})
+
+
+def test_several_started_runs_are_linked_as_a_list_of_them(task: Returned) -> None:
+    task.value = result("a", "b")
+
+    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [f"{run_id('a')}|{run_id('b')}"]})
+
+
+@pytest.mark.parametrize("count", [20, 100])
+def test_more_runs_than_an_address_can_name_are_linked_as_a_list_of_that_time(
+    task: Returned, count: int
+) -> None:
+    task.value = result(*[f"{n:050}" for n in range(count)])
+    path, query = started_runs()
+
+    assert path == "/under/dags/handle/runs"
+    assert query["run_id_pattern"] == ["workflow__"]
+    assert query["run_after_gte"] == ["2026-01-01T12:00:05Z"]
+    assert datetime.fromisoformat(query["run_after_lte"][0]) >= datetime.now(UTC)
+
+
+def test_more_runs_than_ids_are_linked_as_a_list_of_that_time(task: Returned) -> None:
+    task.value = result(*[str(n) for n in range(100)], count=500)
+    path, query = started_runs()
+
+    assert path == "/under/dags/handle/runs"
+    assert query["run_id_pattern"] == ["workflow__"]
+
+
+def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned) -> None:
+    task.value = result("a", "b")
+    path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
+
+    assert path == "/under/dag_runs"
+    assert query["run_id_pattern"] == [f"{run_id('a')}|{run_id('b')}"]
+
+
+def test_one_run_of_one_of_several_dags_is_linked_by_its_id(task: Returned) -> None:
+    task.value = result("a")
+
+    assert started_runs(operator({"first": "payload.x", "second": "payload"})) == (
+        "/under/dag_runs",
+        {"run_id_pattern": [run_id("a")]},
+    )
+
+
+def test_one_dag_with_an_expression_is_that_dag(task: Returned) -> None:
+    task.value = result("a", "b")
+
+    assert started_runs(operator({"first": "payload.x"}))[0] == "/under/dags/first/runs"
+
+
+def test_where_nothing_was_started_there_is_no_link(task: Returned) -> None:
+    task.value = result()
+
+    assert StartedRunsLink().get_link(operator(), ti_key=TI) == ""
 
 
 def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:
@@ -91,6 +170,24 @@ def test_a_task_that_returned_nothing_is_linked_as_a_list_of_that_time(
     assert path == "/under/dags/handle/runs"
     assert query["run_id_pattern"] == ["workflow__"]
     assert "run_after_gte" in query
+
+
+def test_without_an_address_of_airflow_the_link_is_a_path(
+    task: Returned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW__API__BASE_URL")
+    task.value = result("a")
+
+    link = StartedRunsLink().get_link(operator(), ti_key=TI)
+    assert link == f"/dags/handle/runs?run_id_pattern={run_id('a')}"
+
+
+def test_the_link_of_a_replay_is_the_page_of_its_run(task: Returned) -> None:
+    task.value = {"dag_id": "handle", "run_id": "workflow__a~+__0", "outcome": "existing"}
+
+    link = ReplayedRunLink().get_link(operator(None), ti_key=TI)
+
+    assert link == "https://airflow.example.com/under/dags/handle/runs/workflow__a~%2B__0"
 
 
 def test_a_replay_that_failed_has_no_link(task: Returned) -> None:
