@@ -41,8 +41,8 @@ class StartedRunsLink(BaseOperatorLink):
         URL of a list of the started runs; empty if none were started.
 
         The list is that of the target DAG, or of all DAGs if there are several targets. If there are more
-        runs than one URL can name (about 20), or the task failed, it lists all runs that messages started
-        while the task ran.
+        runs than one URL can name (about 20), the task failed, or runs have the ids of business keys, it
+        lists all runs that messages started while the task ran.
         """
         from airflow_provider_workflow import clock
         from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
@@ -54,7 +54,7 @@ class StartedRunsLink(BaseOperatorLink):
             return ""
         dag_ids = [targets] if isinstance(targets, str) else list(targets)
         page = f"dags/{dag_ids[0]}/runs" if len(dag_ids) == 1 else "dag_runs"
-        if started and started["count"] == len(started["ids"]):
+        if started and started["count"] == len(started["ids"]) and not operator.once_per:
             run_ids = [run_id_of(message_id, result["inbox_id"]) for message_id in started["ids"]]
             if len(pattern := "|".join(run_ids)) <= LONGEST_PATTERN:
                 return _page(page, run_id_pattern=pattern)

@@ -81,11 +81,17 @@ class Counted(TypedDict):
 
 
 class DispatchResult(TypedDict, total=False):
-    """The result of a dispatch: the inbox, and the messages by outcome."""
+    """
+    The result of a dispatch: the inbox, and the messages by outcome.
+
+    ``existing`` messages were delivered before and have their run; a ``repeated`` message has the business
+    key of another message that has it.
+    """
 
     inbox_id: str
     started: Counted
     existing: Counted
+    repeated: Counted
     rejected: Counted
     dead_lettered: Counted
 
@@ -95,7 +101,8 @@ class DeadLetter(TypedDict):
     The ``conf`` of a run of the dead-letter DAG: ASCII strings, which every database can store.
 
     ``connection_id`` is the id of the Airflow connection. ``message_json`` is the whole message as a JSON
-    string. ``target_dag_id`` is None if no route takes it.
+    string. ``target_dag_id`` is None if no route takes it; ``target_run_id`` is the id of the run that the
+    message was meant to start.
     """
 
     connection_id: str
@@ -106,6 +113,7 @@ class DeadLetter(TypedDict):
     reason: str
     cause: str
     target_dag_id: str | None
+    target_run_id: str
     message_json: str
 
 

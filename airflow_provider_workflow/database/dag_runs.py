@@ -19,7 +19,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.dispatch.replay import run_id_of_replay
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
 ENTRIES = (
     *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
-    *("reason", "cause", "target_dag_id"),
+    *("reason", "cause", "target_dag_id", "target_run_id"),
 )
 """The entries of a dead letter's conf without its message."""
 LONGEST_ENTRY = 5_000
@@ -233,9 +232,8 @@ class StoredDeadLetter:
 
     @property
     def replay_run_id(self) -> str:
-        """The id of a run that replays it."""
-        conf = self.run.conf
-        return run_id_of_replay(conf["message_id"] or "", conf["inbox_id"] or "", self.run.run_id)
+        """The id of a run that replays it; "" if its conf has none."""
+        return self.run.conf["target_run_id"] or ""
 
     @property
     def message_id(self) -> str:

@@ -22,7 +22,7 @@ from airflow_provider_workflow.dispatch.run_errors import (
 )
 from airflow_provider_workflow.dispatch.runs import (
     Start,
-    names_same_message,
+    existing_start,
     not_its_run,
 )
 
@@ -68,9 +68,9 @@ class DatabaseRuns:
             kind = "OPERATOR" if self.user else "CLI"
             airflow_internals.create_dag_run(dag_id, run_id, conf, note, triggered_by=kind, user=self.user)
         except DagRunAlreadyExists:
-            if not self.exists(dag_id, run_id, conf):
+            if (existing := self.find(dag_id, run_id, conf)) is None:
                 raise not_its_run(dag_id, run_id) from None
-            return Start.EXISTING
+            return existing
         except DagNotFound:
             raise MissingDagError(dag_id) from None
         except SQLAlchemyError as error:
@@ -79,14 +79,14 @@ class DatabaseRuns:
             raise RunRejected(f"{type(error).__name__}{param_of(str(error))}") from None
         return Start.STARTED
 
-    def exists(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
-        """See ``Runs.exists``."""
+    def find(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
+        """See ``Runs.find``."""
         from sqlalchemy import select
 
         run = airflow_internals.dag_run_model()
         read = select(run.conf).where(started_by_provider(), run.dag_id == dag_id, run.run_id == run_id)
         with database() as session:
-            return names_same_message(session.scalar(read), conf, by_user=False)
+            return existing_start(session.scalar(read), run_id, conf, by_user=False)
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""

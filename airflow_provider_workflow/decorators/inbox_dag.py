@@ -16,6 +16,7 @@ from airflow_provider_workflow.options import check_choice, check_string, known_
 OF_TASK = (
     "workflow_conn_id",
     "match",
+    "once_per",
     "max_messages",
     "max_unfinished_runs",
     "on_rejected",

@@ -109,7 +109,7 @@ class DeadLetters:
         """
         if delivery_count(message) == 1:
             return False
-        if not self.runs.exists(self.rules.dag_id, message["id"], RUN_PREFIX):
+        if self.runs.find(self.rules.dag_id, message, dead_letter=True) is None:
             return False
         self.counts.count("dead_lettered", message["id"])
         return True
@@ -117,7 +117,7 @@ class DeadLetters:
     def may_have_run(self, message: types.LeasedMessage, dag_id: str | None) -> bool:
         """Whether a message may have a run of its target: an error or a lost answer does not say."""
         try:
-            return dag_id is not None and self.runs.exists(dag_id, message["id"])
+            return dag_id is not None and self.runs.find(dag_id, message) is not None
         except TargetError:
             return True
 
@@ -131,7 +131,8 @@ class DeadLetters:
             both causes, and the message is left to its lease.
         """
         conn_id, inbox_id = self.runs.connection_id, self.runs.inbox_id
-        conf = conf_of(message, conn_id, inbox_id, target_dag_id, reason, cause)
+        target_run_id = self.runs.run_id(message)
+        conf = conf_of(message, conn_id, inbox_id, target_dag_id, reason, cause, target_run_id)
         run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
         note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}, a dead letter: {reason}"
         try:
@@ -170,8 +171,13 @@ def conf_of(
     target_dag_id: str | None,
     reason: Reason,
     cause: str,
+    target_run_id: str | None = None,
 ) -> DeadLetter:
-    """The ``conf`` of a dead letter; what it has of the service is ASCII."""
+    """
+    The ``conf`` of a dead letter; what it has of the service is ASCII.
+
+    :param target_run_id: None if it follows from the ids of message and inbox.
+    """
     created_at = message.get("created_at")
     return {
         "connection_id": ascii_of(connection_id),
@@ -182,6 +188,7 @@ def conf_of(
         "reason": reason.value,
         "cause": ascii_of(cause, LONGEST_CAUSE),
         "target_dag_id": target_dag_id,
+        "target_run_id": target_run_id or run_id_of(message["id"], inbox_id),
         "message_json": any_json.dumped(without_lease(message)),
     }
 

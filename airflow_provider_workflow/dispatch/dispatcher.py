@@ -91,7 +91,7 @@ class Dispatcher:
 
     @cached_property
     def _runs(self) -> InboxRuns:
-        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id)
+        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id, self.routes.key)
 
     @cached_property
     def _dead_letters(self) -> DeadLetters | None:
@@ -266,7 +266,7 @@ class Dispatcher:
         """
         if self._acknowledgement_error is not None:
             # Messages that have their run lose nothing if the lease ends before their turn.
-            due.sort(key=lambda message: self._dag_of_run(message) is not None)
+            due.sort(key=lambda message: self._find_run(message) is not None)
         while due and lease.seconds_left() > 0 and self._may_start(due[0]):
             try:
                 if self._start(due[0], lease):
@@ -296,14 +296,16 @@ class Dispatcher:
             # An expression may read a value that changes between deliveries, and must not choose a second
             # DAG; and a message that has its run must not become a dead letter.
             if self._dead_letters is not None or len(dag_ids) > 1:
-                dag_with_run = self._dag_of_run(message)
-                if dag_with_run is not None:
-                    self._record(Start.EXISTING, dag_with_run, message["id"])
+                existing = self._find_run(message)
+                if existing is not None:
+                    self._record(*existing, message["id"])
                     return True
             dag_id = self.routes.target(without_lease(message))
             if dag_id is None:
                 self._rejections.leave_unmatched(message, lease)
                 return False
+            if self.routes.has_keys and self.routes.key(without_lease(message)) is None:
+                self._tell("without_key")
             if lease.seconds_left() <= 0:
                 # Airflow may have taken long to answer what it was asked before.
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
@@ -321,12 +323,15 @@ class Dispatcher:
             return False
         return True
 
-    def _dag_of_run(self, message: types.LeasedMessage) -> str | None:
-        """The DAG that has a run of an earlier delivery of a message."""
-        if delivery_count(message) == 1:
-            return None
+    def _find_run(self, message: types.LeasedMessage) -> tuple[Start, str] | None:
+        """The run of an earlier delivery of a message, or of its business key, and the DAG that has it."""
         dag_ids = self.routes.dag_ids
-        return next((dag_id for dag_id in dag_ids if self._runs.exists(dag_id, message["id"])), None)
+        if delivery_count(message) == 1 and not (self.routes.has_keys and len(dag_ids) > 1):
+            return None
+        for dag_id in dag_ids:
+            if (start := self._runs.find(dag_id, message)) is not None:
+                return start, dag_id
+        return None
 
     def _start_run(self, dag_id: str, message: types.LeasedMessage, lease: HeldLease) -> Start:
         note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}"
@@ -344,7 +349,10 @@ class Dispatcher:
             # Airflow finds an existing run before it checks anything else, so that one shows nothing.
             self._rejections.start(dag_id)
         self.counts.count(outcome.value, message_id)
-        observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        self._tell(outcome.value)
+
+    def _tell(self, what: str) -> None:
+        observers.tell(what, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
     # Acknowledging
 

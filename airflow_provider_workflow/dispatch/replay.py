@@ -15,7 +15,7 @@ from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, Runs, Start, quoted, run_id_of
+from airflow_provider_workflow.dispatch.runs import Runs, Start, is_run_id, quoted, run_id_of
 
 
 class NotADeadLetterError(ValueError):
@@ -70,9 +70,12 @@ class Replay:
             raise NotADeadLetterError("its conf has no connection_id or no inbox_id")
         if not (target is None or isinstance(target, str)):
             raise NotADeadLetterError("its conf has a target_dag_id that is not a string")
+        run_id = conf.get("target_run_id")
+        if not isinstance(run_id, str) or not is_run_id(run_id):
+            raise NotADeadLetterError("its conf has a target_run_id that is not the id of a message's run")
         return cls(
             target or None,
-            run_id_of(message_id, inbox_id),
+            run_id,
             {"connection_id": connection_id, "inbox_id": inbox_id, "message": storable(message)},
             run_id_of(message_id, inbox_id, RUN_PREFIX),
         )
@@ -91,7 +94,7 @@ class Replay:
         dag_id = trigger_dag_id or self.target_dag_id
         if dag_id is None:
             raise NoTargetError
-        if self.target_dag_id not in (None, dag_id) and runs.exists(
+        if self.target_dag_id not in (None, dag_id) and runs.find(
             str(self.target_dag_id), self.run_id, self.conf
         ):
             return str(self.target_dag_id), Start.EXISTING
@@ -100,19 +103,7 @@ class Replay:
         if origin:
             note += f" by {origin}"
         outcome = runs.start(dag_id, self.run_id, self.conf, note)
-        if outcome is Start.STARTED:
-            observers.tell("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
+        if outcome is not Start.STARTED:
+            return dag_id, Start.EXISTING
+        observers.tell("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
         return dag_id, outcome
-
-
-def run_id_of_replay(message_id: str, inbox_id: str, dead_letter_run_id: str) -> str:
-    """
-    The id of the run that replays a dead letter, without its message.
-
-    :param message_id: as in its ``conf``, where an id that cannot be printed is escaped or truncated.
-    :param dead_letter_run_id: the id of its own run.
-    """
-    if run_id_of(message_id, inbox_id, RUN_PREFIX) == dead_letter_run_id:
-        return run_id_of(message_id, inbox_id)
-    # Both run ids end with the same hash of the exact ids.
-    return RUN_ID_PREFIX + dead_letter_run_id.removeprefix(RUN_PREFIX)

@@ -25,6 +25,7 @@ def _nothing() -> DispatchResult:
     return {
         "started": {"count": 0, "ids": []},
         "existing": {"count": 0, "ids": []},
+        "repeated": {"count": 0, "ids": []},
         "rejected": {"count": 0, "ids": []},
         "dead_lettered": {"count": 0, "ids": []},
     }
@@ -52,10 +53,10 @@ class Counts:
     @classmethod
     def carried(cls, state: dict[str, Any] | None) -> Counts:
         """The counts that ``carry`` returned."""
-        return cls(**state) if state else cls()
+        return cls({**_nothing(), **state["result"]}, state["causes"]) if state else cls()
 
     def by_outcome(self) -> dict[str, Counted]:
-        """The counts of ``started``, ``existing``, ``rejected`` and ``dead_lettered``."""
+        """The counts of ``started``, ``existing``, ``repeated``, ``rejected`` and ``dead_lettered``."""
         return {name: cast("dict[str, Counted]", self.result)[name] for name in _nothing()}
 
     @property
@@ -67,7 +68,7 @@ class Counts:
         """
         Count a message.
 
-        :param outcome: ``started``, ``existing``, ``rejected`` or ``dead_lettered``.
+        :param outcome: ``started``, ``existing``, ``repeated``, ``rejected`` or ``dead_lettered``.
         """
         shown, rejected = plain(message_id), self.result["rejected"]
         if shown in rejected["ids"]:
@@ -87,11 +88,10 @@ class Counts:
             self.causes[plain(message_id)] = plain(cause)
 
     def summary(self) -> str:
-        """The counts in one line, dead letters only if there are any."""
-        numbers = {name.replace("_", "-"): counted["count"] for name, counted in self.by_outcome().items()}
-        if not numbers["dead-lettered"]:
-            del numbers["dead-lettered"]
-        return ", ".join(f"{number} {name}" for name, number in numbers.items())
+        """The counts in one line, repeated messages and dead letters only if there are any."""
+        numbers = {name: counted["count"] for name, counted in self.by_outcome().items()}
+        shown = [name for name in numbers if numbers[name] or name not in ("repeated", "dead_lettered")]
+        return ", ".join(f"{numbers[name]} {name.replace('_', '-')}" for name in shown)
 
     def rejected_text(self) -> str:
         """The rejected messages in one sentence."""

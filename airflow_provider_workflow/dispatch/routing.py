@@ -36,18 +36,32 @@ def matcher(field: str, expression: str) -> Matcher:
     :param field: name of the expression in the error.
     :raises ValueError: the expression is not valid, or can never be true; the text names the fix.
     """
-    compiled = _compile(field, expression)
+    value_of = searcher(field, expression)
 
     def matches(message: Message) -> bool:
+        value = value_of(message)
+        return not (value is None or value is False or value in ("", [], {}))
+
+    return matches
+
+
+def searcher(field: str, expression: str) -> Callable[[Message], Any]:
+    """
+    Compile a JMESPath expression whose value is wanted; see ``matcher`` for the rest.
+
+    :return: a function that raises ``UnroutableError`` for a message that the expression fails on.
+    """
+    compiled = _compile(field, expression)
+
+    def value_of(message: Message) -> Any:
         try:
-            value = compiled.search(message)
+            return compiled.search(message)
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
             raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
-        return not (value is None or value is False or value in ("", [], {}))
 
-    return matches
+    return value_of
 
 
 def _compile(field: str, expression: str) -> ParsedResult:
@@ -130,11 +144,18 @@ class Routes:
     :param targets: the DAG id for all messages, or DAG ids with a JMESPath expression each, of which the
         first that is true decides; None if messages start no runs.
     :param match: JMESPath expression; messages for which it is false are unmatched.
+    :param once_per: JMESPath expression whose value is the business key of a message.
     :raises ValueError: an expression is not valid, or there is no DAG id.
     """
 
-    def __init__(self, targets: str | Mapping[str, str] | None, match: str | None = None) -> None:
+    def __init__(
+        self,
+        targets: str | Mapping[str, str] | None,
+        match: str | None = None,
+        once_per: str | None = None,
+    ) -> None:
         self._match = matcher("match", match) if match else None
+        self._key = searcher("once_per", once_per) if once_per else None
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
             for dag_id, expression in targets.items():
@@ -156,6 +177,20 @@ class Routes:
         :raises UnroutableError: ``match`` cannot be evaluated on it.
         """
         return self._match is None or self._match(message)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether messages may have a business key."""
+        return self._key is not None
+
+    def key(self, message: Message) -> Any:
+        """
+        The business key of a message; None if it has none.
+
+        :raises UnroutableError: ``once_per`` cannot be evaluated on it.
+        """
+        key = self._key(message) if self._key else None
+        return None if key == "" else key
 
     def target(self, message: Message) -> str | None:
         """

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
@@ -25,6 +26,7 @@ from airflow_provider_workflow.airflow_internals import (
     stored_dag_run,
     trigger_dag_run,
 )
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import storable
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 
 RUN_ID_PREFIX = "workflow__"
 DEAD_LETTER_PREFIX = f"{RUN_ID_PREFIX}dead__"
+KEY_PREFIX = f"{RUN_ID_PREFIX}key__"
+"""Of a run whose id follows from a business key."""
 LONGEST_RUN_ID = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
@@ -45,6 +49,7 @@ class Start(Enum):
 
     STARTED = "started"
     EXISTING = "existing"
+    REPEATED = "repeated"  #: another message with the same business key has the run
 
 
 def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> str:
@@ -53,7 +58,7 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
 
     It ends with 16 hex digits of a hash of the ids of inbox and message, as message ids may be unique within
     an inbox only. A message id that is too long, that has characters which a run id must not have, or that
-    would make a run look like a dead letter, is replaced by the whole hash.
+    would make a run look like a dead letter or like that of a business key, is replaced by the whole hash.
 
     :param prefix: that of runs, or of dead letters.
     """
@@ -61,23 +66,49 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     digest = hashlib.sha256(b"%d:%b%b" % (len(inbox), inbox, _bytes(message_id))).hexdigest()
     run_id = f"{prefix}{message_id}__{digest[:16]}"
     is_safe = _SAFE_ID.fullmatch(message_id) and ".." not in message_id
-    is_own = not f"{RUN_ID_PREFIX}{message_id}".startswith(DEAD_LETTER_PREFIX)
+    is_own = not f"{RUN_ID_PREFIX}{message_id}".startswith((DEAD_LETTER_PREFIX, KEY_PREFIX))
     return run_id if is_safe and is_own and len(run_id) <= LONGEST_RUN_ID else prefix + digest
 
 
-def names_same_message(stored: Any, conf: Mapping[str, Any], *, by_user: bool) -> bool:
+def run_id_of_key(key: Any, inbox_id: str) -> str:
     """
-    Whether the conf of an existing run is that of the message which a conf names.
+    The run id of all messages of an inbox with the same business key. It does not show the key.
+
+    :param key: a JSON value. Numbers of the same value are the same key, a number and a string are not.
+    """
+    if isinstance(key, float) and key.is_integer():
+        key = int(key)
+    inbox, text = _bytes(inbox_id), any_json.dumped(key, sort_keys=True)
+    return KEY_PREFIX + hashlib.sha256(b"%d:%b%b" % (len(inbox), inbox, _bytes(text))).hexdigest()
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a string may be the run id of a message."""
+    is_safe = _SAFE_ID.fullmatch(text) and ".." not in text and len(text) <= LONGEST_RUN_ID
+    return bool(is_safe and text.startswith(RUN_ID_PREFIX) and not text.startswith(DEAD_LETTER_PREFIX))
+
+
+def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any], *, by_user: bool) -> Start | None:
+    """
+    What an existing run is to the message which a conf names: None if it is not its run.
 
     :param stored: the conf of the existing run: of a message, or of a dead letter.
+    :param run_id: the id of both.
     :param conf: with ``inbox_id``, and either ``message`` or ``message_id``. The connection is not compared,
         as it may be renamed between two deliveries.
     :param by_user: whether a user started the run. It counts only if it has the same message in full: a user
         who replays a dead letter starts such a run, and one who makes up a run does not.
     """
-    if not isinstance(stored, dict) or _identity(stored) != _identity(conf):
-        return False
-    return not by_user or any(name in conf and stored.get(name) == conf[name] for name in _CONTENTS)
+    if not isinstance(stored, dict):
+        return None
+    if by_user and not any(name in conf and stored.get(name) == conf[name] for name in _CONTENTS):
+        return None
+    (stored_inbox, stored_message), (inbox, message) = _identity(stored), _identity(conf)
+    if stored_inbox != inbox:
+        return None
+    if stored_message == message:
+        return Start.EXISTING
+    return Start.REPEATED if run_id.startswith(KEY_PREFIX) else None
 
 
 _CONTENTS = ("message", "message_json")
@@ -133,11 +164,11 @@ class Runs(Protocol):
         :raises TargetError: the DAG is missing, broken or denied, or Airflow does not answer.
         """
 
-    def exists(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
+    def find(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
         """
-        Whether a DAG has this run, and it is that of a message.
+        What the run with this id is to a message; None if there is none, or it is not its run.
 
-        :param conf: names the message (see ``names_same_message``).
+        :param conf: names the message (see ``existing_start``).
         :raises TargetError: Airflow does not answer.
         """
 
@@ -156,33 +187,47 @@ class InboxRuns:
 
     :param connection_id: id of the Airflow connection.
     :param inbox_id: id of the inbox, not its name.
+    :param key_of: returns the business key of a message, or None; without it messages have none.
     """
 
     runs: Runs
     connection_id: str
     inbox_id: str
+    key_of: Callable[[Mapping[str, Any]], Any] | None = None
+
+    def run_id(self, message: types.LeasedMessage) -> str:
+        """The run id of a message: of its business key, or of its own id if it has none."""
+        key = None
+        with suppress(ValueError):  # the expression fails on it, and the message is rejected for that
+            key = self.key_of(without_lease(message)) if self.key_of else None
+        return run_id_of(message["id"], self.inbox_id) if key is None else run_id_of_key(key, self.inbox_id)
 
     def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
         """Start the run of a message, or find it (see ``Runs.start``)."""
         content = storable(without_lease(message), inbox=observers.name_of(self.inbox_id))
         conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
         try:
-            return self.runs.start(dag_id, run_id_of(message["id"], self.inbox_id), conf, note)
+            return self.runs.start(dag_id, self.run_id(message), conf, note)
         except ServerFault:
             # Airflow may have stored the run before it failed.
-            if self.exists(dag_id, message["id"]):
-                return Start.EXISTING
-            raise
+            if (existing := self.find(dag_id, message)) is None:
+                raise
+            return existing
 
-    def exists(self, dag_id: str, message_id: str, prefix: str = RUN_ID_PREFIX) -> bool:
+    def find(self, dag_id: str, message: types.LeasedMessage, *, dead_letter: bool = False) -> Start | None:
         """
-        Whether a DAG has the run of a message, or its dead letter.
+        What a DAG's run with the id of a message, or of its dead letter, is to it; None if there is none.
 
-        :param prefix: that of runs, or of dead letters.
         :raises TargetError: Airflow does not answer.
         """
-        conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message_id": message_id}
-        return self.runs.exists(dag_id, run_id_of(message_id, self.inbox_id, prefix), conf)
+        conf = {
+            "connection_id": self.connection_id,
+            "inbox_id": self.inbox_id,
+            "message_id": message["id"],
+        }
+        if dead_letter:
+            return self.runs.find(dag_id, run_id_of(message["id"], self.inbox_id, DEAD_LETTER_PREFIX), conf)
+        return self.runs.find(dag_id, self.run_id(message), conf)
 
 
 @cache
@@ -223,9 +268,11 @@ class TaskRuns:
         with observers.attempt("start_run", **source, message_ids=[message_id or ""], facts=facts):
             outcome = self._start(dag_id, run_id, conf, note)
             facts["outcome"] = outcome.value
-        if outcome is Start.EXISTING and not self._is_run_of(dag_id, run_id, conf):
+        if outcome is Start.STARTED:
+            return outcome
+        if (existing := self._existing(dag_id, run_id, conf)) is None:
             raise not_its_run(dag_id, run_id)
-        return outcome
+        return existing
 
     def _start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> Start:
         from pydantic import ValidationError
@@ -249,18 +296,18 @@ class TaskRuns:
             raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
         return Start.STARTED if refusal is None else Start.EXISTING
 
-    def exists(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
-        """See ``Runs.exists``."""
+    def find(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
+        """See ``Runs.find``."""
         # Airflow logs an error line for a run that it is asked for and does not have, so count first.
-        return self._count(dag_id, run_ids=[run_id]) > 0 and self._is_run_of(dag_id, run_id, conf)
+        return self._existing(dag_id, run_id, conf) if self._count(dag_id, run_ids=[run_id]) > 0 else None
 
-    def _is_run_of(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> bool:
-        """Whether an existing run is that of the message which a conf names."""
+    def _existing(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
+        """What an existing run is to the message which a conf names."""
         try:
             run = stored_dag_run(dag_id, run_id)
         except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
             raise _target_error(dag_id, error) from None
-        return names_same_message(run.conf, conf, by_user=is_started_by_hand(run))
+        return existing_start(run.conf, run_id, conf, by_user=is_started_by_hand(run))
 
     @cached_property
     def _lineage(self) -> dict[str, Any]:

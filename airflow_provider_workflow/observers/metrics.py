@@ -12,6 +12,8 @@ COUNTERS = {
     "leased": "messages leased; a redelivered message counts again",
     "started": "messages whose DAG run was started",
     "existing": "redelivered messages that found their DAG run",
+    "repeated": "messages with the business key of another message, whose DAG run they found",
+    "without_key": "messages without a business key, each of which is started by its own id",
     "rejected": (
         "messages whose run Airflow rejected, that an expression or the function of a batch failed on, or"
         " that a watcher could not put into an asset event"

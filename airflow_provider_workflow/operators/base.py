@@ -112,6 +112,10 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         ``log`` (the operator) or ``wait`` (the sensor).
     :param match: JMESPath expression over a message (templated). A message for which it is false is not
         acknowledged, and is quarantined in the end unless another consumer acknowledges it.
+    :param once_per: JMESPath expression over a message whose value is its business key, such as
+        ``payload.order_id`` (templated): messages with the same key start one run. Later ones find it and are
+        acknowledged, as ``repeated``, as long as Airflow keeps the run. A message without a key starts a run
+        of its own.
     :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
         message is then acknowledged. Without it such a message is quarantined in the end.
     :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
@@ -126,6 +130,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         "inbox",
         "trigger_dag_id",
         "match",
+        "once_per",
         "dead_letter_dag_id",
         *WorkflowOperator.template_fields,
     )
@@ -146,6 +151,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         on_rejected: str = "fail",
         on_paused: str = "fail",
         match: str | None = None,
+        once_per: str | None = None,
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
         unmatched: str = "lease",
@@ -155,11 +161,12 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        check_routes(trigger_dag_id, match)
+        check_routes(trigger_dag_id, match, once_per)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.inbox = check_string("inbox", inbox)
         self.trigger_dag_id = trigger_dag_id
         self.match = match
+        self.once_per = once_per
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, self.ON_PAUSED)
         self.dead_letter_dag_id = dead_letter_dag_id
@@ -187,7 +194,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         return Dispatcher(
             self.hook,
             self.inbox,
-            Routes(self.trigger_dag_id, self.match),
+            Routes(self.trigger_dag_id, self.match, self.once_per),
             TaskRuns(context["ti"]),
             self.limits,
             attempt=context["ti"].try_number + failed_polls,
@@ -200,7 +207,8 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
         from airflow_provider_workflow.observers.lineage import of_inbox
 
-        result = self._worker.counts.result if self._worker else None
+        # The result has the ids of messages, from which those of their runs do not follow with once_per.
+        result = self._worker.counts.result if self._worker and not self.once_per else None
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
 
     def on_kill(self) -> None:
@@ -230,21 +238,26 @@ def check_limits(
     return Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
 
 
-def check_routes(targets: str | Mapping[str, str] | None, match: str | None) -> None:
+def check_routes(
+    targets: str | Mapping[str, str] | None, match: str | None, once_per: str | None = None
+) -> None:
     """
     Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.
 
     :raises ValueError: an expression is invalid, or there is no DAG id.
     """
+    if once_per and targets is None:
+        raise ValueError("once_per needs trigger_dag_id: without it no runs are started")
     if isinstance(targets, (str, Mapping)) and not targets:
         raise ValueError("trigger_dag_id must name at least one DAG")
     routes = targets.items() if isinstance(targets, Mapping) else ()
     known = {dag_id: expression for dag_id, expression in routes if not known_later(expression)}
-    if known or (match and not known_later(match)):
+    match, once_per = (None if known_later(expression) else expression for expression in (match, once_per))
+    if known or match or once_per:
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(known or None, None if known_later(match) else match)
+        Routes(known or None, match, once_per)
 
 
 def check_dead_letters(

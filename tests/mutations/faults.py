@@ -218,7 +218,7 @@ FAULTS = (
     Fault(
         "take any run with the id of a message for its run",
         "TaskRuns._is_run_of",
-        becomes("names_same_message(...)", "True"),
+        becomes("existing_start(...)", "Start.EXISTING"),
     ),
     Fault(
         "lose the messages that do not fit into the hand-off",

@@ -47,8 +47,8 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Returned:
     return fake
 
 
-def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
-    return SimpleNamespace(trigger_dag_id=target, do_xcom_push=do_xcom_push)
+def operator(target: Any = "handle", do_xcom_push: bool = True, once_per: str | None = None) -> Any:
+    return SimpleNamespace(trigger_dag_id=target, do_xcom_push=do_xcom_push, once_per=once_per)
 
 
 def result(*ids: str, count: int | None = None) -> dict[str, Any]:
@@ -105,6 +105,14 @@ def test_more_runs_than_an_address_can_name_are_linked_as_a_list_of_that_time(
     assert query["run_id_pattern"] == ["workflow__"]
     assert query["run_after_gte"] == ["2026-01-01T12:00:05Z"]
     assert datetime.fromisoformat(query["run_after_lte"][0]) >= datetime.now(UTC)
+
+
+def test_runs_with_the_ids_of_business_keys_are_linked_as_a_list_of_that_time(task: Returned) -> None:
+    task.value = result("a")
+    path, query = started_runs(operator(once_per="payload.order_id"))
+
+    assert (path, query["run_id_pattern"]) == ("/under/dags/handle/runs", ["workflow__"])
+    assert "run_after_gte" in query
 
 
 def test_more_runs_than_ids_are_linked_as_a_list_of_that_time(task: Returned) -> None:

@@ -302,6 +302,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
         "reason": "rejected",
         "cause": "value_error (status 400): param message",
         "target_dag_id": "handle",
+        "target_run_id": bench.run_id("bad2"),
     }
     assert message["payload"] == {"n": [1, None]}
     assert message["message_attributes"]["lease_count"] == 3

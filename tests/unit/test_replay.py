@@ -14,7 +14,6 @@ from airflow_provider_workflow.dispatch.replay import (
     NotADeadLetterError,
     NoTargetError,
     Replay,
-    run_id_of_replay,
 )
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
@@ -88,7 +87,6 @@ def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: 
 
     assert replay.run_id == run_id_of(message["id"], INBOX_ID)
     assert replay.dead_letter_run_id == dead
-    assert run_id_of_replay(conf["message_id"], INBOX_ID, dead) == replay.run_id
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,8 @@ def test_a_run_with_the_id_of_a_message_that_names_another_one_rejects_it(superv
 
     with pytest.raises(MessageFault, match="a user or another message started it"):
         TaskRuns(ti).start("handle", "workflow__1", {**names, "message": {"id": "1"}})
-    assert not TaskRuns(ti).exists("handle", "workflow__1", {**names, "message_id": "1"})
-    assert TaskRuns(ti).exists("handle", "workflow__1", {**names, "message_id": "other"})
+    assert not TaskRuns(ti).find("handle", "workflow__1", {**names, "message_id": "1"})
+    assert TaskRuns(ti).find("handle", "workflow__1", {**names, "message_id": "other"})
 
 
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
@@ -171,7 +171,7 @@ def test_a_run_that_a_user_started_counts_only_with_the_whole_message(supervisor
     assert runs.start("handle", "workflow__1", conf) is Start.EXISTING
     with pytest.raises(MessageFault):
         runs.start("handle", "workflow__1", {**conf, "message": {"id": "1", "payload": {"n": 2}}})
-    assert not runs.exists("handle", "workflow__1", {**conf, "message": {"id": "1"}})
+    assert not runs.find("handle", "workflow__1", {**conf, "message": {"id": "1"}})
 
 
 def test_a_run_of_a_listener_that_a_user_started_is_found_when_its_message_is_redelivered(
@@ -186,7 +186,7 @@ def test_a_run_of_a_listener_that_a_user_started_is_found_when_its_message_is_re
     redelivered = {"id": "1", "message_attributes": {"lease_count": 2}}
 
     assert runs.start(*key, {**names, "message": redelivered}) is Start.EXISTING
-    assert runs.exists(*key, {**names, "message_id": "1"})
+    assert runs.find(*key, {**names, "message_id": "1"}) is Start.EXISTING
 
 
 CARD = "4111 1111 1111 1111"
@@ -365,6 +365,7 @@ def test_every_outcome_is_counted_with_its_ids() -> None:
     assert counts.result == {
         "started": {"count": 1, "ids": ["a"]},
         "existing": {"count": 1, "ids": ["b"]},
+        "repeated": {"count": 0, "ids": []},
         "rejected": {"count": 1, "ids": ["c"]},
         "dead_lettered": {"count": 1, "ids": ["d"]},
     }

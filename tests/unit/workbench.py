@@ -48,6 +48,7 @@ class Workbench:
         self,
         targets: Any = "handle",
         match: str | None = None,
+        once_per: str | None = None,
         counts: Any = None,
         attempt: int = 1,
         **limits: Any,
@@ -56,7 +57,7 @@ class Workbench:
         return Dispatcher(
             self.hook,
             INBOX,
-            Routes(targets, match),
+            Routes(targets, match, once_per),
             TaskRuns(self.ti),
             Limits(**limits),
             attempt=attempt,

@@ -48,6 +48,7 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Buryin
         "reason": "rejected",
         "cause": "value_error (status 400)",
         "target_dag_id": "handle",
+        "target_run_id": run_id_of("a", INBOX_ID),
         "dag_id": "dead",
         "run_id": run_id,
         "state": "queued",

@@ -116,7 +116,7 @@ def test_an_existing_run_of_another_message_or_inbox_is_not_taken_for_its_run(ha
 def test_a_run_that_a_person_started_is_not_taken_for_that_of_a_message(handle: Database) -> None:
     create_dag_run("handle", RUN_ID, CONF, None, triggered_by="REST_API", user="bob")
 
-    assert not RUNS.exists("handle", RUN_ID, CONF)
+    assert not RUNS.find("handle", RUN_ID, CONF)
     with pytest.raises(RunRejected, match="exists, and a user"):
         RUNS.start("handle", RUN_ID, CONF)
 
@@ -242,7 +242,7 @@ def test_a_database_that_is_not_migrated_is_said_to_be(database: Database) -> No
         session.execute(text("ALTER TABLE dag_run RENAME TO gone"))
         session.execute(text("ALTER TABLE dag RENAME TO gone_too"))
 
-    for ask in (RUNS.check_target, RUNS.unfinished, lambda dag_id: RUNS.exists(dag_id, "workflow__1", {})):
+    for ask in (RUNS.check_target, RUNS.unfinished, lambda dag_id: RUNS.find(dag_id, "workflow__1", {})):
         with pytest.raises(TargetError, match=r"unreachable, or not migrated: OperationalError\."):
             ask("handle")
 
@@ -252,8 +252,8 @@ def test_runs_are_counted(handle: Database) -> None:
     RUNS.start("other", "workflow__1", {})
     RUNS.start("handle", "workflow__1", {})
     assert RUNS.unfinished("handle") == 1
-    assert RUNS.exists("handle", "workflow__1", {})
-    assert not RUNS.exists("handle", "workflow__2", {})
+    assert RUNS.find("handle", "workflow__1", {})
+    assert not RUNS.find("handle", "workflow__2", {})
 
     RUNS.start("handle", "workflow__2", {})
     assert RUNS.unfinished("handle") == 2

@@ -312,6 +312,7 @@ def test_what_a_template_may_hold_is_templated() -> None:
         "inbox",
         "trigger_dag_id",
         "match",
+        "once_per",
         "dead_letter_dag_id",
         "workflow_conn_id",
     }
