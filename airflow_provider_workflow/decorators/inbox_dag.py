@@ -6,17 +6,20 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, get_args, get_origin, get_type_hints
 
 from airflow.sdk import DAG, AssetWatcher, Param, dag
 
 from airflow_provider_workflow.decorators.message import MACRO, NAME, MessagePlaceholder, part_in_template
 from airflow_provider_workflow.options import check_choice, check_string, known_later
+from airflow_provider_workflow.types import Message
 
 OF_TASK = (
     "workflow_conn_id",
     "match",
     "once_per",
+    "schema",
     "max_messages",
     "max_unfinished_runs",
     "on_rejected",
@@ -78,6 +81,8 @@ def inbox_dag(
 
     A function with ``@task`` below ``@inbox_dag`` is a DAG with this one task.
 
+    If the argument has an annotation ``Message[Order]``, ``Order`` is the ``schema`` of payloads.
+
     Both DAGs must be unpaused. The DAG can also be started by hand, with a message typed into its form.
 
     :param inbox: id or name of the inbox; with ``listener="sensor"`` templated.
@@ -100,7 +105,10 @@ def inbox_dag(
     def decorate(function: Callable[[Any], Any]) -> DAG:
         target = _make_target(function, dag_id or function.__name__, listener, arguments, example)
         listener_id = listener_dag_id or f"{target.dag_id}_listener"
-        waiting = _make_listener(inbox, target.dag_id, listener_id, listener, arguments, listener_args or {})
+        of_listener = {"schema": payload_type(function), **arguments}
+        waiting = _make_listener(
+            inbox, target.dag_id, listener_id, listener, of_listener, listener_args or {}
+        )
         # As Airflow's own decorator does; it uses it outside of a DAG processor.
         target.fileloc = waiting.fileloc = file
         return target
@@ -124,6 +132,26 @@ def _check_arguments(inbox: str, listener: str, arguments: Mapping[str, Any]) ->
             'inbox and workflow_conn_id cannot be templates with listener="notice", as they are parts of the'
             ' name of an asset. Give the names themselves, or listener="sensor"'
         )
+
+
+def payload_type(function: Callable[..., Any]) -> Any:
+    """
+    The type of the payload that the annotation of the function's first argument names; None without one.
+
+    :raises ValueError: the annotation cannot be read.
+    """
+    function = getattr(function, "function", function)  # with @task below
+    names = [*inspect.signature(function).parameters][:1]
+    try:
+        annotations = {name: inspect.get_annotations(function).get(name, Any) for name in names}
+        hints = get_type_hints(SimpleNamespace(__annotations__=annotations), function.__globals__)
+    except NameError as error:
+        raise ValueError(
+            f"the annotation of {names[0]} cannot be read: {error}. Import the name where the file is parsed,"
+            " not only for type checkers"
+        ) from None
+    payload = next((get_args(hint)[0] for hint in hints.values() if get_origin(hint) is Message), Any)
+    return None if payload is Any else payload
 
 
 def _make_target(

@@ -51,6 +51,7 @@ class Reason(StrEnum):
 
     REJECTED = "rejected"  #: Airflow rejects its run, and starts runs of other messages
     EXPRESSION = "expression"  #: an expression cannot be evaluated on it
+    INVALID = "invalid"  #: its payload does not fit the schema
     UNMATCHED = "unmatched"  #: no route takes it
     TARGET = "target"  #: the target starts no runs, and the service would soon quarantine the message
     FAILED = "failed"  #: the function of a ``@task.workflow_inbox`` failed for it

@@ -13,9 +13,10 @@ fault if the same drain starts a run of the same target, before it or after it, 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
@@ -38,6 +39,7 @@ from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted
+from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Dispatcher:
     :param attempt: number of this try, 1 or more: each failed try before it doubles the number of messages
         that may be probed, and from the second one on a probe is leased for an hour.
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
+    :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param working: whether runs of leased messages are being started at this moment.
     :param started: targets of which this drain has started a run.
@@ -78,6 +81,7 @@ class Dispatcher:
     counts: Counts = field(default_factory=Counts)
     attempt: int = 1
     origin: str = ""
+    check_payload: Callable[[Any], None] | None = None
     dead_letter_rules: DeadLetterRules | None = None
     working: bool = False
     started: set[str] = field(default_factory=set)
@@ -304,6 +308,8 @@ class Dispatcher:
             if dag_id is None:
                 self._rejections.leave_unmatched(message, lease)
                 return False
+            if self.check_payload is not None:
+                self.check_payload(message.get("payload"))
             if self.routes.has_keys and self.routes.key(without_lease(message)) is None:
                 self._tell("without_key")
             if lease.seconds_left() <= 0:
@@ -311,9 +317,9 @@ class Dispatcher:
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
                 return False
             self._record(self._start_run(dag_id, message, lease), dag_id, message["id"])
-        except UnroutableError as error:
-            rejection = Rejection(message, lease, dag_id, str(error))
-            self._rejections.blame_message(rejection, Reason.EXPRESSION)
+        except (UnroutableError, InvalidPayloadError) as error:
+            reason = Reason.INVALID if isinstance(error, InvalidPayloadError) else Reason.EXPRESSION
+            self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)), reason)
             return False
         except MessageFault as error:
             self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -116,6 +116,8 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         ``payload.order_id`` (templated): messages with the same key start one run. Later ones find it and are
         acknowledged, as ``repeated``, as long as Airflow keeps the run. A message without a key starts a run
         of its own.
+    :param schema: what payloads must fit: a JSON Schema as a dictionary, or a type that pydantic can
+        validate, such as a ``TypedDict``, a dataclass or a model. Other messages are rejected.
     :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
         message is then acknowledged. Without it such a message is quarantined in the end.
     :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.
@@ -152,6 +154,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         on_paused: str = "fail",
         match: str | None = None,
         once_per: str | None = None,
+        schema: Any = None,
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
         unmatched: str = "lease",
@@ -162,11 +165,13 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         super().__init__(**kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         check_routes(trigger_dag_id, match, once_per)
+        check_schema(schema, trigger_dag_id)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.inbox = check_string("inbox", inbox)
         self.trigger_dag_id = trigger_dag_id
         self.match = match
         self.once_per = once_per
+        self.schema = schema
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, self.ON_PAUSED)
         self.dead_letter_dag_id = dead_letter_dag_id
@@ -188,6 +193,8 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         from airflow_provider_workflow.dispatch.routing import Routes
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
+        if self.schema is not None:
+            more["check_payload"] = check_schema(self.schema, self.trigger_dag_id)
         rules = None
         if self.dead_letter_dag_id:
             rules = DeadLetterRules(self.dead_letter_dag_id, self.dead_letter_after, self.unmatched)
@@ -258,6 +265,21 @@ def check_routes(
         from airflow_provider_workflow.dispatch.routing import Routes
 
         Routes(known or None, match, once_per)
+
+
+def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:
+    """
+    The check of payloads that a schema stands for; None without a schema.
+
+    :raises ValueError: it is no schema, or there is no DAG to start.
+    """
+    if schema is None:
+        return None
+    if targets is None:
+        raise ValueError("schema needs trigger_dag_id: without it no runs are started")
+    from airflow_provider_workflow.dispatch.schema import checker
+
+    return checker(schema)
 
 
 def check_dead_letters(

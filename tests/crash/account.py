@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -50,8 +50,15 @@ class Account:
         """What was done more than once for a message."""
         return sum(self.done.values()) - len(self.done)
 
-    def count_runs(self, runs: Collection[Json]) -> None:
-        """Count the runs of the target DAG that succeeded; another state is unfinished work."""
+    def count_runs(self, runs: Collection[Json], *, once_per_key: bool = False) -> None:
+        """
+        Count the runs of the target DAG that succeeded; another state is unfinished work.
+
+        :param once_per_key: whether a run is that of all messages with the same ``key`` in their payload.
+        """
+        ids = defaultdict(list)
+        for message_id, payload in self.payloads.items():
+            ids[_key_of(payload) if once_per_key else message_id].append(message_id)
         for run in runs:
             message = (run["conf"] or {}).get("message") or {}
             if message.get("id") not in self.put:
@@ -59,8 +66,9 @@ class Account:
             if run["state"] != "success":
                 self.unfinished += 1
                 continue
-            self.done[message["id"]] += 1
-            self.changed += payload_of(message) != self.payloads[message["id"]]
+            payload = self.payloads[message["id"]]
+            self.done.update(ids[_key_of(payload) if once_per_key else message["id"]])
+            self.changed += payload_of(message) != payload
             delay = _epoch(run["queued_at"]) - self.put[message["id"]]
             self.longest_delay = max(self.longest_delay, delay)
 
@@ -91,6 +99,10 @@ class Account:
             self.quarantined += message["status"] == "quarantined"
             self.redeliveries += max(0, message["lease_count"] - 1)
             self.most_attempts = max(self.most_attempts, message["lease_count"])
+
+
+def _key_of(payload: Any) -> Any:
+    return payload.get("key") if isinstance(payload, dict) else None
 
 
 def _epoch(moment: str) -> float:

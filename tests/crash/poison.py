@@ -1,6 +1,6 @@
 """
-Messages that the target DAGs reject, or that end the process which works on them in batches, with payloads
-that some layer of Airflow cannot store either.
+Messages that the target DAGs reject, that have no key, or that end the process which works on them in
+batches, with payloads that some layer of Airflow cannot store either.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAYLOADS: tuple[Any, ...] = (
 
 
 def message_of(number: int) -> tuple[str, Any]:
-    """Id and payload of the message with this number of a recipe, 0 or more."""
+    """Id and payload of the message with this number of a recipe; three of ten repeat the key of another."""
     if number % EVERY != EVERY // 2:
-        return str(uuid.uuid4()), {"number": number}
+        return str(uuid.uuid4()), {"number": number, "key": number * 7 // 10}
     return f"{PREFIX}{uuid.uuid4()}", PAYLOADS[number // EVERY % len(PAYLOADS)]

@@ -38,11 +38,11 @@ class Recipe:
         return done and not account.changed and not (self.has_dead_letters and account.quarantined)
 
 
-def runs_of(dag_id: str, dead_letter_dag_id: str | None = None) -> Count:
+def runs_of(dag_id: str, dead_letter_dag_id: str | None = None, *, once_per_key: bool = False) -> Count:
     """Count the runs of a target DAG, and those of a dead-letter DAG."""
 
     def count(account: Account, api: AirflowAPI, _: Path) -> None:
-        account.count_runs(api.dag_runs(dag_id))
+        account.count_runs(api.dag_runs(dag_id), once_per_key=once_per_key)
         if dead_letter_dag_id is not None:
             account.count_dead_letters(api.dag_runs(dead_letter_dag_id))
 
@@ -87,7 +87,12 @@ RECIPES = (
         runs_of("handle_notice", "dead_letters_notice"),
         has_dead_letters=True,
     ),
-    Recipe("inbox_dag", "crash-decorated", runs_of("handle_decorated")),
+    Recipe(
+        "inbox_dag, once per key, with a schema",
+        "crash-decorated",
+        runs_of("handle_decorated", "dead_letters_decorated", once_per_key=True),
+        has_dead_letters=True,
+    ),
     Recipe(
         "task.workflow_inbox",
         "crash-batches",

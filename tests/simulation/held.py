@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,12 @@ def key_of(conf: dict[str, Any]) -> Key:
     """The ids of inbox and message in the conf of a run, or of a dead letter."""
     message = conf.get("message")
     return conf["inbox_id"], message["id"] if message else conf["message_id"]
+
+
+def run_id_of_key(key: Any, inbox_id: str) -> str:
+    """The run id of a business key, as ``docs/promise.md`` has it."""
+    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{json.dumps(key)}".encode()).hexdigest()
+    return f"workflow__key__{digest}"
 
 
 def run_id_of(message_id: str, inbox_id: str, prefix: str = "workflow__") -> str:

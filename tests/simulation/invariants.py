@@ -1,9 +1,10 @@
 """
 The rules for the end of a history, when nothing was disturbed for long enough.
 
-10. Each message has exactly one run and is acknowledged, and everything is done in time.
-11. A message that Airflow rejects, that no route takes, or whose expression fails has no run and is not
-    acknowledged.
+10. Each message has exactly one run, or its business key has, and is acknowledged, and everything is done in
+    time.
+11. A message that Airflow rejects, that no route takes, that does not fit the schema, or whose expression
+    fails has no run and is not acknowledged.
 12. A message that was quarantined was disturbed: at least one of its deliveries ended with a process that was
     killed or frozen, with a call that failed, or beside a message of the kinds above. A broken target alone
     quarantines no message within two hours, and acknowledgements that fail only one that has its run.
@@ -41,7 +42,8 @@ def check(world: World) -> str:
 
 def _without(world: World, key: Key) -> str:
     """What is wrong about a message where there is no dead-letter DAG."""
-    ledger, message, runs = world.ledger, world.messages[key], len(world.ledger.runs.get(key, ()))
+    ledger, message = world.ledger, world.messages[key]
+    runs = len(ledger.runs.get(world.identity(key), ()))
     if message.kind != NORMAL:
         return f"rule 11: {message.kind} {key[1]} has {runs} runs" if runs or key in ledger.done else ""
     if _is_quarantined(world, key):
@@ -98,4 +100,4 @@ def _is_late(world: World, key: Key) -> bool:
         return False
     killed = [held.until for held in world.ledger.deliveries[key] if held.process.harmed]
     since = max(world.put_at[key], world.calm_since, *killed)
-    return world.ledger.run_times.get(key, math.inf) > since + longest
+    return world.ledger.run_times.get(world.identity(key), math.inf) > since + longest

@@ -175,7 +175,7 @@ class Ledger:
             self.done.add(key)
 
     def _has_run_or_dead_letter(self, key: Key) -> bool:
-        return bool(self.runs.get(key) or self.dead_letters.get(key))
+        return bool(self.runs.get(self.world.identity(key)) or self.dead_letters.get(key))
 
     def _is_to_be_acknowledged(self, key: Key) -> bool:
         """Whether it has a run or a dead letter, and no delivery of it is acknowledged."""

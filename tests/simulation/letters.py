@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.airflow import WORKING
 from tests.simulation.answers import is_no_answer
 from tests.simulation.held import MARGIN_SECONDS, Held, Key, Seen, key_of
-from tests.simulation.plan import NORMAL, POISON, UNMATCHED, UNROUTABLE
+from tests.simulation.plan import INVALID, NORMAL, POISON, UNMATCHED, UNROUTABLE
 
 if TYPE_CHECKING:
     from tests.simulation.airflow import Run
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LAST_SAFE_DELIVERY = 4
 BEFORE_A_DECISION = ("look for", "stored run", "count", "get")
-REASONS = {POISON: "rejected", UNROUTABLE: "expression", UNMATCHED: "unmatched"}
-"""Why messages that are at fault themselves are dead letters."""
 
 
 class Letters:
@@ -132,8 +130,8 @@ class Letters:
     def _is_at_fault(self, process: Process, key: Key, kind: str, reason: str) -> bool:
         if kind == UNMATCHED:
             return reason == "unmatched" and self.world.plan.unmatched == "dead_letter"
-        if kind == UNROUTABLE:
-            return reason == "expression"
+        if kind in (UNROUTABLE, INVALID):
+            return reason == ("expression" if kind == UNROUTABLE else "invalid")
         # The same drain has started a run of the target that rejected the message.
         of_drain = {each for each in self.rejections[key] if each[1:] == _poll_of(process)}
         return reason == "rejected" and bool(of_drain & self.starts)

@@ -13,9 +13,13 @@ RELEASES = ((3, 2), (3, 3), (3, 4))
 POKE, DEFERRED, OPERATOR = "poke", "deferred", "operator"
 KINDS = (POKE, POKE, DEFERRED, DEFERRED, OPERATOR)
 NORMAL, POISON, UNMATCHED, UNROUTABLE = "normal", "poison", "unmatched", "unroutable"
+INVALID = "invalid"
 DEAD_LETTERS = "dead"
 MATCH = "length(payload.items) > `0`"
 """False for an unmatched message, and an error for one that is not routable."""
+SCHEMA = {"required": ["n"], "properties": {"shop": {"maxLength": 1}}}
+"""No payload of an invalid message fits it."""
+ONCE_PER = "payload.key"
 ONE: str = "handle"
 TWO = {"handle": "payload.shop == 'a'", "handle_b": "payload.shop != 'a'"}
 CHANGING = {
@@ -23,13 +27,14 @@ CHANGING = {
     "handle_b": "message_attributes.lease_count > `1`",
 }
 """Chooses another DAG for a message that is delivered again."""
-ITEMS: dict[str, Any] = {NORMAL: ["x"], POISON: ["x"], UNMATCHED: [], UNROUTABLE: 7}
+ITEMS: dict[str, Any] = {UNMATCHED: [], UNROUTABLE: 7}
+"""Of kinds that ``MATCH`` is not true for."""
 
 
 @dataclass(frozen=True)
 class PlannedMessage:
     """
-    :param kind: whether Airflow rejects it, or no route takes it.
+    :param kind: whether Airflow rejects it, no route takes it, or it does not fit the schema.
     :param at: seconds after the beginning.
     :param count: deliveries that it has behind it by then.
     """
@@ -84,6 +89,7 @@ class Plan:
     messages: list[PlannedMessage]
     targets: str | dict[str, str]
     match: str | None
+    once_per: str | None
     lease_limit: int
     lease_seconds: int
     max_messages: int | None
@@ -150,6 +156,7 @@ def choose(seed: int) -> Plan:
         messages=_messages(random, disturbed_for, has_dead_letters),
         targets=targets,
         match=MATCH,
+        once_per=None,
         lease_limit=random.choice((1, 2, 3, 5)),
         lease_seconds=random.choice((60, 60, 120, 300)),
         max_messages=random.choice((None, None, None, 1, 3)),
@@ -174,11 +181,31 @@ def choose(seed: int) -> Plan:
     plan.episodes = _episodes(random, plan)
     if seed % 20 == 0:
         _behind_rejected_messages(random, plan)
+    elif seed % 20 == 5:
+        _with_keys(random, plan)
     elif seed % 20 == 10:
         _without_acknowledgements(random, plan)
     elif seed % 20 == 15:
         _longer_than_a_lease(random, plan)
     return plan
+
+
+def _with_keys(random: Random, plan: Plan) -> None:
+    """Up to 30 messages, of which many repeat a business key, and at least two listeners."""
+    plan.once_per, plan.targets, plan.dead_letter_dag_id = ONCE_PER, ONE, None
+    plan.inboxes = [kinds * 2 if len(kinds) == 1 else kinds for kinds in plan.inboxes]
+    plan.episodes = [episode for episode in plan.episodes if episode.dag_id in ("", ONE)]
+    number = random.randint(2, 30)
+    keys = random.choices([None, "", 0, "0", *(f"k{key}" for key in range(number))], k=number)
+    plan.messages = [
+        PlannedMessage(
+            f"m{each}",
+            NORMAL,
+            random.choice((0.0, random.random() * plan.disturbed_for)),
+            {"n": each, "shop": "a", "items": ["x"], "key": key},
+        )
+        for each, key in enumerate(keys)
+    ]
 
 
 def _behind_rejected_messages(random: Random, plan: Plan) -> None:
@@ -189,7 +216,7 @@ def _behind_rejected_messages(random: Random, plan: Plan) -> None:
     _use_defaults(random, plan)
     number = random.randint(1, 100)
     plan.messages = [
-        PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ITEMS[POISON]})
+        PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ["x"]})
         for each in range(number)
     ]
     plan.messages += [
@@ -216,7 +243,7 @@ def _longer_than_a_lease(random: Random, plan: Plan) -> None:
     number, plan.disturbed_for = random.randint(60, 150), 3600.0
     plan.messages = [sound_message(f"s{each}", each) for each in range(number)]
     for each in range(random.randint(0, 3)):
-        poison = PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ITEMS[POISON]})
+        poison = PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ["x"]})
         plan.messages.insert(random.randint(0, 20), poison)
     plan.lease_limit, plan.lease_seconds, plan.pace = random.choice((1, 5, 100)), 60, 1.0
     plan.service_faults, plan.harm = random.choice((0.0, 0.03)), 0.0
@@ -250,13 +277,14 @@ def _messages(random: Random, seconds: float, has_dead_letters: bool) -> list[Pl
 
 def sound_message(name: str, number: int) -> PlannedMessage:
     """A message that its target takes."""
-    return PlannedMessage(name, NORMAL, 0.0, {"n": number, "shop": "ab"[number % 2], "items": ITEMS[NORMAL]})
+    return PlannedMessage(name, NORMAL, 0.0, {"n": number, "shop": "ab"[number % 2], "items": ["x"]})
 
 
 def _message(random: Random, number: int, seconds: float, is_odd: bool, most: int) -> PlannedMessage:
-    kind = random.choice((POISON, UNMATCHED, UNROUTABLE)) if is_odd else NORMAL
+    kind = random.choice((POISON, UNMATCHED, UNROUTABLE, INVALID)) if is_odd else NORMAL
     at = 0.0 if random.random() < 0.4 else random.random() * seconds
-    payload = {"n": number, "shop": random.choice("ab"), "items": ITEMS[kind]}
+    shop = random.choice("ab")
+    payload = {"n": number, "shop": "both" if kind == INVALID else shop, "items": ITEMS.get(kind, ["x"])}
     return PlannedMessage(f"m{number}", kind, at, payload, random.randint(0, most))
 
 

@@ -2,8 +2,9 @@
 What is observed of runs as they are started, and the rules for that.
 
 2. A message never has a second run, in any DAG, nor a run and a dead letter, with one exception: its process
-   was frozen for longer than its lease when it sent the dead letter. The id of a run follows from the ids of
-   message and inbox, and its conf has that message.
+   was frozen for longer than its lease when it sent the dead letter. Messages of an inbox with the same
+   business key have one run together. The id of a run follows from the id of the inbox and that of the
+   message or the key, and its conf has the message that started it.
 3. A run is not started in the last 30 s of its lease, nor later, unless its process was frozen.
 6. Of a lease the message with the highest delivery count is started first. After an acknowledgement failed,
    a message whose run is older than the lease is not started before one without a run.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.answers import is_about_the_run, is_server_fault
-from tests.simulation.held import MARGIN_SECONDS, Held, Seen, key_of, run_id_of
+from tests.simulation.held import MARGIN_SECONDS, Held, Seen, key_of, run_id_of, run_id_of_key
 from tests.simulation.plan import NORMAL, POISON
 
 if TYPE_CHECKING:
@@ -71,11 +72,12 @@ class Starts:
             for each in held.counts
             if each not in held.started
             and each not in held.released
-            and not self.ledger.runs.get((held.inbox_id, each))
+            and not self.ledger.runs.get(self.world.identity((held.inbox_id, each)))
             and self.world.messages[held.inbox_id, each].kind == NORMAL
         ]
         leased_at = held.until - held.seconds
-        has_run = self.ledger.run_times.get((held.inbox_id, message_id), leased_at) < leased_at
+        identity = self.world.identity((held.inbox_id, message_id))
+        has_run = self.ledger.run_times.get(identity, leased_at) < leased_at
         text = f"starts {message_id}, which has its run, before {rest}"
         self._must(not (has_run and rest), process, 6, text)
 
@@ -137,7 +139,7 @@ class Starts:
 
     def exists(self, process: Process, run: Run, conf: dict[str, Any]) -> None:
         """A run was found under the id of a message."""
-        same = key_of(run.conf) == key_of(conf)
+        same = self.world.identity(key_of(run.conf)) == self.world.identity(key_of(conf))
         self._must(
             same, process, 2, f"{key_of(conf)[1]} finds the run of another message or inbox: {run.run_id}"
         )
@@ -145,10 +147,8 @@ class Starts:
     def created(self, process: Process, run: Run) -> None:
         """A run of a target, or of the dead-letter DAG, was stored."""
         key = inbox_id, message_id = key_of(run.conf)
-        message, earlier = (
-            self.world.messages.get(key),
-            [*self.ledger.runs[key], *self.ledger.dead_letters[key]],
-        )
+        message, identity = self.world.messages.get(key), self.world.identity(key)
+        earlier = [*self.ledger.runs[identity], *self.ledger.dead_letters[key]]
         if earlier and not self.ledger.letters.may_have_both(process, run, earlier):
             self._must(False, process, 2, f"a second run of {message_id}: {run.dag_id} {run.run_id}")
         self._must(message is not None, process, 2, f"a run of {message_id}, which the inbox never had")
@@ -158,10 +158,13 @@ class Starts:
             self._must(run.run_id == expected, process, 2, f"run id {run.run_id}")
             self.ledger.letters.created(process, run)
             return
-        self.ledger.runs[key].append(run)
-        self.ledger.run_times.setdefault(key, self.world.scheduler.now)
+        self.ledger.runs[identity].append(run)
+        self.ledger.run_times.setdefault(identity, self.world.scheduler.now)
         self.ledger.letters.started(process, run)
-        self._must(run.run_id == run_id_of(message_id, inbox_id), process, 2, f"run id {run.run_id}")
+        expected = run_id_of(message_id, inbox_id)
+        if identity != key and message is not None:
+            expected = run_id_of_key(message.payload["key"], inbox_id)
+        self._must(run.run_id == expected, process, 2, f"run id {run.run_id}")
         if message is not None:
             self._must(
                 message.kind == "normal", process, 2, f"a run of {message_id}, which is {message.kind}"

@@ -16,10 +16,11 @@ from airflow_provider_workflow.dispatch.lease import TaskKilled, lease_once
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
+from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.simulation.plan import OPERATOR, POKE
+from tests.simulation.plan import OPERATOR, POKE, SCHEMA
 from tests.simulation.service import Hook
 
 if TYPE_CHECKING:
@@ -121,10 +122,12 @@ class Try:
     def _operate(self) -> Any:
         """The dispatch operator."""
         plan, hook = self.world.plan, Hook(self.world)
-        routes = Routes(plan.targets, plan.match)
+        routes = Routes(plan.targets, plan.match, plan.once_per)
         ti = self.context["ti"]
         given: Any = hook, self.inbox, routes, TaskRuns(ti), limits_of(plan)
-        dispatcher = Dispatcher(*given, attempt=ti.try_number, dead_letter_rules=rules_of(plan))
+        dispatcher = Dispatcher(
+            *given, attempt=ti.try_number, check_payload=checker(SCHEMA), dead_letter_rules=rules_of(plan)
+        )
         self.process.on_term = lambda: self._on_kill(dispatcher.working)
 
         self._poll(lambda: drain_inbox(dispatcher, on_paused="log"))
@@ -166,6 +169,8 @@ def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSe
         inbox=inbox,
         trigger_dag_id=plan.targets,
         match=plan.match,
+        once_per=plan.once_per,
+        schema=SCHEMA,
         max_messages=plan.max_messages,
         max_unfinished_runs=plan.max_unfinished_runs,
         on_rejected=plan.on_rejected,

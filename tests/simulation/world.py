@@ -239,6 +239,13 @@ class World:
         """Whether a message never starts a run."""
         return self.messages[inbox_id, message_id].kind != NORMAL
 
+    def identity(self, key: Key) -> Key:
+        """What has one run: a message, or all messages of its inbox with the same business key."""
+        message = self.messages.get(key)
+        if message is None or self.plan.once_per is None or message.payload.get("key") in (None, ""):
+            return key
+        return key[0], f"key {message.payload['key']!r}"
+
     def capacity(self) -> float:
         """Runs that the targets may have more."""
         most = self.plan.max_unfinished_runs

@@ -53,7 +53,7 @@ with DAG("drain", schedule=schedule_of(asset), max_active_runs=1, start_date=dat
         **PATIENT,
     )
 
-for dag_id in ("dead_letters_sensor", "dead_letters_notice", "dead_letters_batches"):
+for dag_id in (f"dead_letters_{name}" for name in ("sensor", "notice", "batches", "decorated")):
     with DAG(dag_id, schedule=None, max_active_runs=32):
 
         @task(**PATIENT)
@@ -94,6 +94,10 @@ with DAG("work_first", **CONTINUOUS):
 
 @inbox_dag(
     inbox="crash-decorated",
+    once_per="payload.key",
+    schema={"type": "object", "required": ["key"]},
+    dead_letter_dag_id="dead_letters_decorated",
+    dead_letter_after=1,
     listener_args=PATIENT,
     renotify_seconds=15,
     poll_interval=2,

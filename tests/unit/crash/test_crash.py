@@ -135,3 +135,15 @@ def test_the_end_of_the_sabotage_mends_them(folder: Path) -> None:
 @pytest.mark.parametrize("kind", BREAKS)
 def test_a_break_changes_the_file(kind: str) -> None:
     assert BREAKS[kind](WHOLE.read_text()) != WHOLE.read_text()
+
+
+def test_a_run_is_that_of_all_messages_with_its_key():
+    counted = account("a", "b", "c")
+    counted.payloads = {"a": {"key": 1}, "b": {"key": 1}, "c": {"key": 2}}
+    runs = [run_of("a"), run_of("c")]
+    for run, key in zip(runs, (1, 2), strict=True):
+        run["conf"]["message"]["payload"] = {"key": key}
+    counted.count_runs(runs, once_per_key=True)
+    assert (counted.lost, counted.duplicates, counted.changed) == (0, 0, 0)
+    counted.count_runs(runs[:1], once_per_key=True)
+    assert counted.duplicates == 2

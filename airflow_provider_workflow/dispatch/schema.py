@@ -1,0 +1,78 @@
+"""A schema at the door: a message whose payload does not fit it starts no run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from airflow_provider_workflow.client.wire import plain
+
+LONGEST_PATH = 200
+
+
+class InvalidPayloadError(ValueError):
+    """A payload does not fit the schema. The text has the path and the rule, and no value."""
+
+    def __init__(self, path: Iterable[str | int], rule: str) -> None:
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+        super().__init__(f"its payload does not fit the schema: {plain(f'${place}', LONGEST_PATH)}: {rule}")
+
+
+def checker(schema: Any) -> Callable[[Any], None]:
+    """
+    Compile a schema.
+
+    :param schema: a JSON Schema as a dictionary, or a type that pydantic can validate, such as a
+        ``TypedDict``, a dataclass or a model.
+    :return: a function that raises ``InvalidPayloadError`` for a payload that does not fit.
+    :raises ValueError: it is no schema.
+    """
+    return _of_json_schema(schema) if isinstance(schema, Mapping) else _of_type(schema)
+
+
+def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import Draft202012Validator, validator_for
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"schema is no valid JSON Schema: {error.json_path}: {error.message}") from None
+    validator = kind(schema)
+
+    def check(payload: Any) -> None:
+        try:
+            error = next(validator.iter_errors(payload), None)
+        except RecursionError:
+            raise InvalidPayloadError((), "too deep") from None
+        if error is None:
+            return
+        path = list(error.absolute_path)
+        if error.validator == "required":
+            path.append(next(name for name in error.validator_value if name not in error.instance))
+        raise InvalidPayloadError(path, error.validator)
+
+    return check
+
+
+def _of_type(schema: Any) -> Callable[[Any], None]:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        adapter = TypeAdapter(schema)
+        adapter.rebuild()
+    except Exception as error:  # whatever pydantic raises for what it cannot validate
+        text = str(error).partition("\n")[0]
+        raise ValueError(f"schema must be a type, or a JSON Schema as a dictionary: {text}") from None
+
+    def check(payload: Any) -> None:
+        try:
+            adapter.validate_python(payload)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise InvalidPayloadError(first["loc"], first["type"]) from None
+        except Exception as error:  # of a validator of the user's own
+            raise InvalidPayloadError((), type(error).__name__) from None
+
+    return check

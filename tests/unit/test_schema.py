@@ -1,0 +1,176 @@
+"""``schema``: a message whose payload does not fit it starts no run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from airflow.sdk import task
+from pydantic import BaseModel, Field, field_validator
+from typing_extensions import TypedDict
+
+from airflow_provider_workflow.decorators.inbox_dag import payload_type
+from airflow_provider_workflow.dispatch.schema import InvalidPayloadError, checker
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.types import Message
+from tests.unit.workbench import INBOX, Workbench
+
+SECRET = "4111 1111 1111 1111"
+
+
+class Line(TypedDict):
+    amount: int
+
+
+class Order(TypedDict):
+    number: str
+    lines: list[Line]
+
+
+@dataclass
+class Dated:
+    number: str
+
+
+class Model(BaseModel):
+    number: str = Field(max_length=5)
+
+    @field_validator("number")
+    @classmethod
+    def is_known(cls, number: str) -> str:
+        return {"A-1": number}[number]
+
+
+JSON_SCHEMA = {
+    "type": "object",
+    "required": ["number"],
+    "properties": {
+        "number": {"type": "string"},
+        "lines": {"items": {"properties": {"amount": {"maximum": 9}}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "text"),
+    [
+        (
+            Order,
+            {"number": "A-1", "lines": [{"amount": 1}, {"amount": SECRET}]},
+            "$.lines[1].amount: int_parsing",
+        ),
+        (Order, {"lines": []}, "$.number: missing"),
+        (Order, SECRET, "$: dict_type"),
+        (Dated, {"number": [SECRET]}, "$.number: string_type"),
+        (Model, {"number": SECRET}, "$.number: string_too_long"),
+        (Model, {"number": "A-9"}, "$: KeyError"),
+        (int, SECRET, "$: int_parsing"),
+        (JSON_SCHEMA, {"number": "A-1", "lines": [{"amount": 10}]}, "$.lines[0].amount: maximum"),
+        (JSON_SCHEMA, {"no": SECRET}, "$.number: required"),
+        (JSON_SCHEMA, [SECRET], "$: type"),
+        ({"properties": {"x": {"$ref": "#"}}}, None, None),
+        (Order, {"number": "A-1", "lines": []}, None),
+        (Dated, {"number": "A-1"}, None),
+        (Model, {"number": "A-1"}, None),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_named_by_path_and_rule_without_its_value(
+    schema: Any, payload: Any, text: str | None
+) -> None:
+    check = checker(schema)
+    if text is None:
+        return check(payload)
+    with pytest.raises(InvalidPayloadError) as invalid:
+        check(payload)
+    assert str(invalid.value) == f"its payload does not fit the schema: {text}"
+    assert SECRET not in repr(invalid.value.__cause__)
+
+
+def test_a_path_that_a_sender_makes_up_is_one_short_line() -> None:
+    with pytest.raises(InvalidPayloadError) as invalid:
+        checker({"additionalProperties": {"type": "string"}})({"a\nb" * 999: 1})
+    assert "\n" not in str(invalid.value)
+    assert len(str(invalid.value)) < 400
+
+
+def test_a_payload_that_is_too_deep_for_the_schema_is_invalid() -> None:
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidPayloadError, match="too deep"):
+        checker({"items": {"$ref": "#"}})(deep)
+
+
+def test_invalid_messages_become_dead_letters_and_the_others_are_started(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.supervisor.dags.add("dead")
+    for number in range(20):
+        bench.put(str(number), payload={"number": SECRET if number % 2 else "A-1"}, lease_count=0)
+    operator = WorkflowInboxDispatchOperator(
+        task_id="t",
+        inbox=INBOX,
+        trigger_dag_id="handle",
+        schema={"properties": {"number": {"maxLength": 5}}},
+        dead_letter_dag_id="dead",
+        dead_letter_after=1,
+    )
+    result: Any = operator.execute({"ti": bench.ti})  # type: ignore[typeddict-item]
+
+    assert (result["started"]["count"], result["dead_lettered"]["count"]) == (10, 10)
+    assert {(conf["reason"], conf["cause"]) for conf in bench.dead_letters.values()} == {
+        ("invalid", "its payload does not fit the schema: $.number: maxLength")
+    }
+    assert bench.states == {}
+    assert SECRET not in caplog.text
+
+
+def test_without_a_dead_letter_dag_an_invalid_message_is_left_to_its_lease(bench: Workbench) -> None:
+    bench.put("a", "b")
+    dispatcher = bench.dispatcher()
+    dispatcher.check_payload = checker({"properties": {"n": {"const": "b"}}})
+    dispatcher.drain()
+
+    assert bench.supervisor.started == ["b"]
+    assert bench.states == {"a": "leased"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "text"}, r"schema is no valid JSON Schema: \$.type: 'text' is not valid"),
+        (object(), "schema must be a type, or a JSON Schema as a dictionary"),
+        ("Order", "schema must be a type, or a JSON Schema as a dictionary"),
+    ],
+)
+def test_what_is_no_schema_is_named_where_the_dag_is_parsed(schema: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}"):
+        WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle", schema=schema)
+
+
+def test_a_sensor_that_starts_no_runs_takes_no_schema() -> None:
+    with pytest.raises(ValueError, match=r"^schema needs trigger_dag_id"):
+        WorkflowInboxSensor(task_id="t", inbox=INBOX, schema=Order)
+
+
+def test_the_annotation_of_a_function_is_the_schema() -> None:
+    def typed(message: Message[Order], ti: Missing) -> None: ...  # type: ignore[name-defined] # noqa: F821
+
+    def untyped(message): ...  # type: ignore[no-untyped-def]
+
+    def plain(message: Message) -> None: ...
+
+    @task
+    def decorated(message: Message[Dated]) -> None: ...
+
+    def unknown(message: Message[Missing]) -> None: ...  # type: ignore[name-defined] # noqa: F821
+
+    assert payload_type(typed) is Order
+    assert payload_type(decorated) is Dated
+    assert payload_type(untyped) is payload_type(plain) is payload_type(lambda: None) is None
+    with pytest.raises(
+        ValueError, match=r"^the annotation of message cannot be read: .*Missing.*type checkers"
+    ):
+        payload_type(unknown)
