@@ -299,7 +299,8 @@ class Dispatcher:
                 return True
             # An expression may read a value that changes between deliveries, and must not choose a second
             # DAG; and a message that has its run must not become a dead letter.
-            if self._dead_letters is not None or len(dag_ids) > 1:
+            is_new = delivery_count(message) == 1
+            if len(dag_ids) > 1 or (self._dead_letters is not None and not is_new):
                 existing = self._find_run(message)
                 if existing is not None:
                     self._record(*existing, message["id"])
@@ -331,10 +332,9 @@ class Dispatcher:
 
     def _find_run(self, message: types.LeasedMessage) -> tuple[Start, str] | None:
         """The run of an earlier delivery of a message, or of its business key, and the DAG that has it."""
-        dag_ids = self.routes.dag_ids
-        if delivery_count(message) == 1 and not (self.routes.has_keys and len(dag_ids) > 1):
+        if delivery_count(message) == 1 and not self.routes.has_keys:
             return None
-        for dag_id in dag_ids:
+        for dag_id in self.routes.dag_ids:
             if (start := self._runs.find(dag_id, message)) is not None:
                 return start, dag_id
         return None

@@ -257,9 +257,10 @@ class DeadLetterRuns:
         self.world.note(f"dead letter {conf['message_id']}: {conf['cause']}")
         return Start.EXISTING if existing else Start.STARTED
 
-    def exists(self, dag_id: str, run_id: str, *_: Any) -> bool:
+    def find(self, dag_id: str, run_id: str, *_: Any) -> Start | None:
         self._pause()
-        return any(f"__{message_id}__" in run_id for message_id in self.world.dead_letters)
+        is_dead = any(f"__{message_id}__" in run_id for message_id in self.world.dead_letters)
+        return Start.EXISTING if is_dead else None
 
     def unfinished(self, dag_id: str) -> int:
         return 0
