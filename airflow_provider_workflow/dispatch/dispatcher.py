@@ -95,7 +95,8 @@ class Dispatcher:
 
     @cached_property
     def _runs(self) -> InboxRuns:
-        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id, self.routes.key)
+        key_of = self.routes.key if self.routes.has_keys else None
+        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id, key_of)
 
     @cached_property
     def _dead_letters(self) -> DeadLetters | None:
@@ -297,14 +298,14 @@ class Dispatcher:
         try:
             if self._dead_letters is not None and self._dead_letters.is_found(message):
                 return True
-            # An expression may read a value that changes between deliveries, and must not choose a second
-            # DAG; and a message that has its run must not become a dead letter.
-            is_new = delivery_count(message) == 1
-            if len(dag_ids) > 1 or (self._dead_letters is not None and not is_new):
-                existing = self._find_run(message)
-                if existing is not None:
-                    self._record(*existing, message["id"])
-                    return True
+            # An expression may read a value that changes, and must not choose a second DAG; and a message
+            # that has its run must not become a dead letter.
+            is_looked_up = len(dag_ids) > 1 or (
+                self._dead_letters is not None and delivery_count(message) != 1
+            )
+            if is_looked_up and (existing := self._find_run(message)) is not None:
+                self._record(*existing, message["id"])
+                return True
             dag_id = self.routes.target(without_lease(message))
             if dag_id is None:
                 self._rejections.leave_unmatched(message, lease)
@@ -312,7 +313,7 @@ class Dispatcher:
             if self.check_payload is not None:
                 self.check_payload(message.get("payload"))
             if self.routes.has_keys and self.routes.key(without_lease(message)) is None:
-                self._tell("without_key")
+                observers.tell("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
             if lease.seconds_left() <= 0:
                 # Airflow may have taken long to answer what it was asked before.
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
@@ -355,10 +356,7 @@ class Dispatcher:
             # Airflow finds an existing run before it checks anything else, so that one shows nothing.
             self._rejections.start(dag_id)
         self.counts.count(outcome.value, message_id)
-        self._tell(outcome.value)
-
-    def _tell(self, what: str) -> None:
-        observers.tell(what, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
     # Acknowledging
 

@@ -88,7 +88,13 @@ def is_run_id(text: str) -> bool:
     return bool(is_safe and text.startswith(RUN_ID_PREFIX) and not text.startswith(DEAD_LETTER_PREFIX))
 
 
-def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any], *, by_user: bool) -> Start | None:
+def existing_start(
+    stored: Any,
+    run_id: str,
+    conf: Mapping[str, Any],
+    *,
+    by_user: bool,
+) -> Start | None:
     """
     What an existing run is to the message which a conf names: None if it is not its run.
 
@@ -200,7 +206,9 @@ class InboxRuns:
         key = None
         with suppress(ValueError):  # the expression fails on it, and the message is rejected for that
             key = self.key_of(without_lease(message)) if self.key_of else None
-        return run_id_of(message["id"], self.inbox_id) if key is None else run_id_of_key(key, self.inbox_id)
+        if key is None:
+            return run_id_of(message["id"], self.inbox_id)
+        return run_id_of_key(key, self.inbox_id)
 
     def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
         """Start the run of a message, or find it (see ``Runs.start``)."""
@@ -299,7 +307,9 @@ class TaskRuns:
     def find(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
         """See ``Runs.find``."""
         # Airflow logs an error line for a run that it is asked for and does not have, so count first.
-        return self._existing(dag_id, run_id, conf) if self._count(dag_id, run_ids=[run_id]) > 0 else None
+        if self._count(dag_id, run_ids=[run_id]) == 0:
+            return None
+        return self._existing(dag_id, run_id, conf)
 
     def _existing(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
         """What an existing run is to the message which a conf names."""

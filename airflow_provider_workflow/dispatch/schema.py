@@ -14,8 +14,9 @@ class InvalidPayloadError(ValueError):
     """A payload does not fit the schema. The text has the path and the rule, and no value."""
 
     def __init__(self, path: Iterable[str | int], rule: str) -> None:
-        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
-        super().__init__(f"its payload does not fit the schema: {plain(f'${place}', LONGEST_PATH)}: {rule}")
+        keys = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path]
+        place = plain("$" + "".join(keys), LONGEST_PATH)
+        super().__init__(f"its payload does not fit the schema: {place}: {rule}")
 
 
 def checker(schema: Any) -> Callable[[Any], None]:

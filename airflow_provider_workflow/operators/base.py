@@ -246,7 +246,9 @@ def check_limits(
 
 
 def check_routes(
-    targets: str | Mapping[str, str] | None, match: str | None, once_per: str | None = None
+    targets: str | Mapping[str, str] | None,
+    match: str | None,
+    once_per: str | None,
 ) -> None:
     """
     Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.
@@ -259,7 +261,10 @@ def check_routes(
         raise ValueError("trigger_dag_id must name at least one DAG")
     routes = targets.items() if isinstance(targets, Mapping) else ()
     known = {dag_id: expression for dag_id, expression in routes if not known_later(expression)}
-    match, once_per = (None if known_later(expression) else expression for expression in (match, once_per))
+    if known_later(match):
+        match = None
+    if known_later(once_per):
+        once_per = None
     if known or match or once_per:
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes

@@ -12,6 +12,7 @@ from tests.e2e.stage import Inbox
 
 pytestmark = pytest.mark.together
 UNFINISHED = ("queued", "running")
+MARK = "value-that-does-not-fit"
 
 
 @pytest.mark.parametrize("listener", ["notice", "sensor"])
@@ -32,6 +33,22 @@ def test_each_message_of_inbox_dag_is_a_run_that_succeeds(stage, listener):
     assert "failed" not in states
 
 
+def test_messages_with_the_same_key_start_one_run_and_an_invalid_one_is_a_dead_letter(stage):
+    inbox, api = Inbox.open(stage.emulator, "decorated-once"), stage.airflow.api
+    stage.airflow.wait_for_dags(["decorated_once", "decorated_once_listener", "dead_order"])
+    for burst in ([("A", 1), ("A", 2), ("B", MARK)], [("C", 3), ("A", 4)]):
+        inbox.put(*({"key": key, "number": number} for key, number in burst))
+        stage.until(inbox.all_acknowledged, "the messages to be acknowledged")
+    runs, (dead,) = api.dag_runs("decorated_once"), api.dag_runs("dead_order")
+    numbers = [run["conf"]["message"]["payload"]["number"] for run in runs]
+    assert len(numbers) == 2
+    assert set(numbers) <= {1, 2, 3}
+    assert dead["conf"]["reason"] == "invalid"
+    assert dead["conf"]["cause"] == "its payload does not fit the schema: $.number: int_parsing"
+    logs = stage.airflow.home.glob("logs/dag_id=decorated_once_listener/**/*.log")
+    assert not any(MARK in log.read_text() for log in logs)
+
+
 def test_a_deferred_listener_is_woken_by_messages_which_are_counted(stage, inbox, statsd):
     run = stage.start("listener", inbox)
     run.reaches("deferred")
@@ -39,9 +56,7 @@ def test_a_deferred_listener_is_woken_by_messages_which_are_counted(stage, inbox
     assert run.succeeds() == {
         "inbox_id": inbox.id,
         "started": {"count": 25, "ids": ids},
-        "existing": {"count": 0, "ids": []},
-        "rejected": {"count": 0, "ids": []},
-        "dead_lettered": {"count": 0, "ids": []},
+        **{key: {"count": 0, "ids": []} for key in ("existing", "repeated", "rejected", "dead_lettered")},
     }
     stage.check_one_run_each(inbox, ids)
     assert inbox.lease_counts == [1]

@@ -1,10 +1,17 @@
-"""DAGs with ``@inbox_dag``, one with each listener."""
+"""DAGs with ``@inbox_dag``: one with each listener, and one with business keys and a schema."""
 
 import json
 
-from airflow.sdk import task
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, task
+from typing_extensions import TypedDict
 
 from airflow_provider_workflow.decorators import inbox_dag
+from airflow_provider_workflow.types import Message
+
+
+class Order(TypedDict):
+    number: int
 
 
 @task
@@ -19,3 +26,12 @@ for listener in ("notice", "sensor"):
     @inbox_dag(**arguments, max_active_runs=100)
     def handle(message):
         read_payload(message)
+
+
+@inbox_dag("decorated-once", once_per="payload.key", dead_letter_dag_id="dead_order", dead_letter_after=1)
+def decorated_once(message: Message[Order]):
+    read_payload(message)
+
+
+with DAG("dead_order", schedule=None):
+    EmptyOperator(task_id="nothing")
