@@ -150,8 +150,10 @@ def payload_type(function: Callable[..., Any]) -> Any:
             f"the annotation of {names[0]} cannot be read: {error}. Import the name where the file is parsed,"
             " not only for type checkers"
         ) from None
-    payload = next((get_args(hint)[0] for hint in hints.values() if get_origin(hint) is Message), Any)
-    return None if payload is Any else payload
+    for hint in hints.values():
+        if get_origin(hint) is Message and get_args(hint) != (Any,):
+            return get_args(hint)[0]
+    return None
 
 
 def _make_target(
