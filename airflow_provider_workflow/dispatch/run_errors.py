@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
@@ -10,6 +11,8 @@ from airflow_provider_workflow.client.wire import plain
 
 _ABOUT_ALL_RUNS = (401, 403, 408, 429)
 """Statuses that are about the caller or the API server, not about a run."""
+_ABOUT_SIZE = re.compile("too_large|too_long|size")
+"""In a reason of Airflow, or of a gateway in front of it, that rejects a conf for its size."""
 _ABOUT_A_PARAM = "Invalid input for param "
 _LONGEST_NAME = 100
 
@@ -19,7 +22,7 @@ class RunRejected(Exception):
 
 
 class MessageFault(RunRejected):
-    """No run of this message can be started, whatever its target: Airflow cannot store its conf, say."""
+    """No run of this message can be started, whatever its target: its conf is too large, say."""
 
 
 class ServerFault(RunRejected):
@@ -53,7 +56,8 @@ def error_of(dag_id: str, error: Any) -> Exception:
     if status in _ABOUT_ALL_RUNS or reason in ("import_errors", "denied_run_type", "not_partitioned"):
         return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
     if isinstance(status, int) and 400 <= status < 500:
-        return RunRejected(said)
+        is_of_size = status == 413 or _ABOUT_SIZE.search(reason or "")
+        return MessageFault(said) if is_of_size else RunRejected(said)
     if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
         # Before Airflow 3.3 a rejected run is a 500 without JSON, and the supervisor passes on no status.
         return ServerFault(said)

@@ -81,6 +81,25 @@ def test_a_refusal_of_one_run_is_of_one_message(supervisor: Supervisor, error: E
     assert not isinstance(caught.value, ServerFault)
 
 
+@pytest.mark.parametrize(
+    ("error", "is_at_fault"),
+    [
+        (api_error(413), True),
+        (unwrapped(413), True),
+        (api_error(400, "conf_too_large"), True),
+        (api_error(422, "value_error"), False),
+    ],
+)
+def test_a_conf_that_is_too_large_is_the_fault_of_its_message(
+    supervisor: Supervisor, error: Exception, is_at_fault: bool
+) -> None:
+    supervisor.fail(error)
+
+    with pytest.raises(RunRejected) as caught:
+        RUNS.start("handle", "workflow__1", {})
+    assert isinstance(caught.value, MessageFault) is is_at_fault
+
+
 @pytest.mark.parametrize("error", [api_error(500), api_error(503), lost("HTTPStatusError")])
 def test_a_5xx_may_be_of_one_message_or_of_everything(supervisor: Supervisor, error: Exception) -> None:
     supervisor.fail(error)
