@@ -1,13 +1,19 @@
-"""Each order is charged, then shipped; one that cannot start its run starts one of "dead_order"."""
+"""Each order is charged, then shipped, once; one that cannot start its run starts one of "dead_order"."""
 
 import logging
 from datetime import timedelta
 
 from airflow.sdk import task
+from typing_extensions import TypedDict
 
 from airflow_provider_workflow.decorators import inbox_dag
+from airflow_provider_workflow.types import Message
 
 log = logging.getLogger(__name__)
+
+
+class Order(TypedDict):
+    total: float
 
 
 @task
@@ -22,12 +28,13 @@ def ship(order_id, price):
 
 @inbox_dag(
     inbox="orders",
+    once_per="payload.order_id",
     max_unfinished_runs=50,
     dead_letter_dag_id="dead_order",
     default_args={"retries": 3, "retry_delay": timedelta(seconds=30)},
     params={"rate": 2},
     example={"total": 20},
 )
-def handle_order(message):
+def handle_order(message: Message[Order]):
     """Charge an order, then ship it."""
     ship(message["id"], charge(message))
