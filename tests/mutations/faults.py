@@ -64,7 +64,17 @@ OF_DISPATCH = (
     Fault(
         "start a run of another DAG for a redelivered message",
         "Dispatcher._start",
-        never("dag_with_run"),
+        never("existing"),
+    ),
+    Fault(
+        "give each message with a business key a run of its own",
+        "InboxRuns.run_id",
+        becomes("key is None", "True"),
+    ),
+    Fault(
+        "start runs of messages that do not fit the schema",
+        "Dispatcher._start",
+        dropped("check_payload"),
     ),
     Fault(
         "blame the message although the target never took a run",
@@ -99,7 +109,7 @@ OF_DISPATCH = (
     Fault(
         "start messages that have their run first while acknowledging fails",
         "Dispatcher._start_runs",
-        becomes("self._dag_of_run(_) is not None", "self._dag_of_run(message) is None"),
+        becomes("self._find_run(_) is not None", "self._find_run(message) is None"),
     ),
     Fault(
         "give up the messages on their last safe delivery without asking the target",
@@ -292,7 +302,7 @@ FAULTS = (
     ),
     Fault(
         "look for no run of a message whose delivery count is unknown",
-        "Dispatcher._dag_of_run",
+        "Dispatcher._find_run",
         becomes("delivery_count(message) == 1", "(delivery_count(message) or 1) == 1"),
     ),
     Fault(
