@@ -227,7 +227,7 @@ FAULTS = (
     *OF_DISPATCH,
     Fault(
         "take any run with the id of a message for its run",
-        "TaskRuns._is_run_of",
+        "TaskRuns._existing",
         becomes("existing_start(...)", "Start.EXISTING"),
     ),
     Fault(
@@ -363,12 +363,12 @@ FAULTS = (
     Fault(
         "replay a dead letter although its target has the run",
         "Replay.start",
-        never("exists"),
+        never("find"),
     ),
     Fault(
         "replay a dead letter under another run id",
         "Replay.of",
-        becomes("run_id_of(message_id, inbox_id)", "run_id_of(message_id, inbox_id, 'replayed__')"),
+        becomes('conf.get("target_run_id")', "run_id_of(message_id, inbox_id)"),
     ),
     Fault(
         "emit no notice for messages that a long list does not show",
