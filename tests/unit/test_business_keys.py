@@ -151,6 +151,7 @@ def test_a_dead_letter_starts_no_run_with_an_id_of_somebody_else(bench: Workbenc
         Replay.of({**bench.dead_letters["a"], "target_run_id": run_id})
 
 
+@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_run_that_a_user_started_under_the_id_of_a_key_is_not_taken_for_it(bench: Workbench) -> None:
     key = "handle", run_id_of_key("A-1", bench.inbox_id)
     bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id, "message": {"id": "x"}}
