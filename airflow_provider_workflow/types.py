@@ -23,6 +23,8 @@ from typing_extensions import TypedDict, TypeVar
 INITIALIZING = "initializing"
 ACTIVE = "active"
 PAUSED = "paused"
+BY_USER = "user"
+"""The ``paused_reason`` of a pause that a user wanted; the others are the service's (docs/service.md 2.3)."""
 DELETING = "deleting"
 """A new inbox may already have its name."""
 FAILED = "initialization_failure"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.operators.base import DispatchingOperator, WorkflowOperator
+from airflow_provider_workflow.types import BY_USER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,7 +26,9 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
     Without capacity (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a
-    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes.
+    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes. What a
+    retry cannot cure fails the task at once: the service has paused the inbox, which drops new events, the
+    inbox is missing, or the credentials are rejected.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -35,11 +38,25 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         """
         Drain the inbox, as :func:`drain_inbox` does.
 
-        :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``.
+        :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``; or the inbox
+            cannot be used until somebody has fixed the cause, which the text names.
         """
+        from airflow_provider_workflow.client.errors import (
+            AuthenticationError,
+            ConfigurationError,
+            LoginRequiredError,
+            NotFoundError,
+        )
+        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
+
         self._read_rendered()
         self._worker = dispatcher = self._new_dispatcher(context)
-        log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
+        try:
+            log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
+        except LoginRequiredError:
+            raise  # Airflow seems to have no tokens also while its API is away
+        except (InboxNotActiveError, NotFoundError, AuthenticationError, ConfigurationError) as error:
+            raise AirflowFailException(str(error)) from error
         if dispatcher.counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
@@ -49,11 +66,11 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     """
     Start a run for each available message, and acknowledge the messages.
 
-    :param on_paused: ``fail`` or ``log``, for an inbox that is paused and had no messages.
+    :param on_paused: ``fail`` or ``log``, for an inbox that the service has paused.
     :return: why leasing ended, as the level and the text of a log line.
     :raises TargetError: no runs of the target DAG can be started; the leased messages are released, except
         the one that was rejected.
-    :raises InboxNotActiveError: the inbox is paused and had no messages, and ``on_paused`` is ``fail``.
+    :raises InboxNotActiveError: the service has paused the inbox, and ``on_paused`` is ``fail``.
     """
     from airflow_provider_workflow.client.errors import InboxPausedError
     from airflow_provider_workflow.client.wire import plain
@@ -62,7 +79,7 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     try:
         drained = dispatcher.drain()
     except InboxPausedError as paused:
-        if on_paused == "fail" and dispatcher.counts.handled == 0:
+        if on_paused == "fail" and paused.paused_reason != BY_USER:
             raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason) from None
         return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {plain(paused.paused_reason)}"
     if dispatcher.unreachable is not None:

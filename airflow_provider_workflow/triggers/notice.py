@@ -16,9 +16,11 @@ from airflow_provider_workflow.triggers.base import (
     queue_of_triggerers,
     type_errors_in_triggerer,
 )
+from airflow_provider_workflow.types import BY_USER, PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.triggers.polling import Source
+    from airflow_provider_workflow.types import Inbox
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +29,11 @@ LEAST_NOTICE_SECONDS = 5.0
 Minimum seconds between two notices. Airflow may not start a run for an asset event that follows another one
 within about 3 s. No message depends on one event, but such a notice would be useless.
 """
-STATE_SECONDS = 300.0
+STATE_SECONDS = 120.0
 """Interval of polls of the inbox's state, which lists of messages do not show."""
+CONFIRM_SECONDS = 60.0
+"""How long a permanent error must last before an alarm: an inbox may be deleted and created again."""
+ALARM_AGAIN_SECONDS = 6 * 3600.0
 MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
@@ -70,6 +75,39 @@ class NoticeSchedule:
         return self._again_at - clock.monotonic() if self._noticed else math.inf
 
 
+class SourceAlarm:
+    """
+    When a notice is due although no messages are: events are dropped, or nobody can lease.
+
+    It is due at once for a new reason, and again every 6 hours while that lasts.
+    """
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+        self._due_at = math.inf
+
+    def is_due(self, reason: str | None, confirm_seconds: float = 0.0) -> bool:
+        """
+        Whether a notice is due.
+
+        :param reason: what is wrong; None if nothing is.
+        :param confirm_seconds: how long a new reason must last.
+        """
+        now = clock.monotonic()
+        if reason != self._reason:
+            self._reason, self._due_at = reason, now + confirm_seconds
+        if reason is None or now < self._due_at:
+            return False
+        self._due_at = now + ALARM_AGAIN_SECONDS
+        return True
+
+
+def why_silent(inbox: Inbox) -> str | None:
+    """Why events of an inbox are dropped; None if they are not, or a user has paused it."""
+    reason = inbox.get("paused_reason")
+    return f"paused: {reason}" if inbox["status"] == PAUSED and reason != BY_USER else None
+
+
 class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     """
     Emits asset events (notices) while an inbox has available messages; for an ``AssetWatcher``.
@@ -86,6 +124,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     It never ends. A permanent error (a wrong secret, a missing inbox) is logged as an ERROR, and
     retried with growing pauses up to 300 s. A paused inbox is watched as well, as it may have messages.
+
+    No source is silent: while the service has paused the inbox (for any reason but ``user``), the inbox
+    failed to initialize or is missing, or the credentials are rejected, there is a notice too, within 5
+    minutes and again every 6 hours. The listener's task then fails with the reason and the fix.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs. Watchers with
     the same arguments in one DAG file are one trigger; those of one inbox in one triggerer share its event
@@ -141,27 +183,34 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             opened,
         )
 
-        schedule = NoticeSchedule(self.renotify_seconds)
+        schedule, alarm = NoticeSchedule(self.renotify_seconds), SourceAlarm()
         health = InboxHealth(self.inbox, log)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
                 async with opened(self, health) as source:
-                    health.seen(source.inbox)
+                    inbox = source.inbox
                     state_due = clock.monotonic() + STATE_SECONDS
                     while True:
+                        health.seen(inbox)
                         is_due = schedule.is_due(await self._available(source))
                         health.succeeded()
-                        if is_due:
+                        is_alarm = alarm.is_due(why_silent(inbox))
+                        if is_due or is_alarm:
                             source.waits.reset()
                             yield self._event(source.inbox["id"])
-                        least = LEAST_NOTICE_SECONDS if is_due else LEAST_WAIT_SECONDS
+                        least = LEAST_NOTICE_SECONDS if is_due or is_alarm else LEAST_WAIT_SECONDS
                         await source.waits.wait(least, schedule.seconds_left())
                         if clock.monotonic() >= state_due:
                             state_due += STATE_SECONDS
-                            health.seen(await look_up(source.client, self.inbox))
+                            inbox = await look_up(source.client, self.inbox)
             except Exception as error:
-                await clock.async_sleep(health.failed(error))
+                pause = health.failed(error)
+                is_permanent = not getattr(error, "transient", False)
+                is_alarm = is_permanent and alarm.is_due(type(error).__name__, CONFIRM_SECONDS)
+            if is_alarm:
+                yield self._event("")
+            await clock.async_sleep(pause)
 
     async def _available(self, source: Source) -> frozenset[str]:
         """
@@ -189,7 +238,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.wire import plain
 
-        observers.tell("notices", inbox=inbox_id, conn_id=self.workflow_conn_id)
+        observers.tell("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
         return TriggerEvent({name: plain(value) for name, value in names.items()})

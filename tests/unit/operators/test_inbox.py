@@ -14,7 +14,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, TaskKilled
+from airflow_provider_workflow.dispatch.lease import TaskKilled
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
@@ -66,22 +66,37 @@ def test_a_service_that_fails_while_it_is_asked_for_messages_fails_the_try(bench
         dispatch(bench)
 
 
-def test_a_paused_and_drained_inbox_fails_and_names_the_reason(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-
-    with pytest.raises(InboxNotActiveError, match=r"'orders' is paused \(abandoned\)"):
-        dispatch(bench)
-
-
-def test_a_paused_inbox_is_only_logged_where_asked_or_where_it_had_messages(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
+@pytest.mark.specification("2.3 reasons")
+@pytest.mark.parametrize("reason", ["abandoned", "authentication", "a new one", None])
+def test_an_inbox_that_the_service_has_paused_is_drained_and_fails_the_task_at_once(
+    bench: Workbench, reason: str | None
 ) -> None:
     bench.put("a")
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
 
-    assert dispatch(bench)["started"]["count"] == 1
-    assert dispatch(bench, on_paused="log")["started"]["count"] == 0
-    assert caplog.text.count("is paused: abandoned") == 2
+    with pytest.raises(AirflowFailException, match=rf"'orders' is paused \({reason or 'unknown'}\)"):
+        dispatch(bench)
+    assert bench.supervisor.started == ["a"]
+    assert bench.states == {}
+
+
+@pytest.mark.parametrize(("reason", "arguments"), [("user", {}), ("abandoned", {"on_paused": "log"})])
+def test_a_pause_by_a_user_or_where_asked_is_only_logged(
+    bench: Workbench, reason: str, arguments: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
+
+    assert dispatch(bench, **arguments)["started"]["count"] == 0
+    assert f"is paused: {reason}" in caplog.text
+
+
+def test_what_a_retry_cannot_cure_fails_the_task_at_once(bench: Workbench) -> None:
+    with pytest.raises(AirflowFailException, match="Inbox 'misspelt' does not exist"):
+        dispatch(bench, inbox="misspelt")
+    bench.service.fault("status", operation="token", status=401, json={"error": "invalid_client"}, times=None)
+    bench.service.store.tokens.expire()
+    with pytest.raises(AirflowFailException, match="invalid_client"):
+        dispatch(bench)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -289,14 +289,45 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
         bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     else:
         monkeypatch.setattr(quarantine, "report", Mock(side_effect=KeyError("made up")))
-    assert await day.notices(trigger(), until=3600) == []
+    notices = await day.notices(trigger(), until=6 * 3600)
 
+    assert len(notices) == 1, "an alarm"
+    assert 60 <= notices[0] < 300
     said = [line for line in lines(caplog) if not line.startswith("INFO")]
     assert [line.split()[0] for line in said] == ["ERROR", "ERROR"], "at once, and after five minutes"
     assert all(cause in line for line in said)
-    assert len(bench.service.requests) < 200
+    assert len(bench.service.requests) < 400
     assert bench.service.client_secret not in caplog.text
     assert day.clock.slept[-1] == 300
+
+
+@pytest.mark.parametrize(
+    ("reason", "alarms"), [("authentication", 2), ("abandoned", 2), ("a new one", 2), (None, 2), ("user", 0)]
+)
+async def test_while_the_service_has_paused_the_inbox_there_is_a_notice_and_again_after_six_hours(
+    bench: Workbench, day: Day, reason: str | None, alarms: int
+) -> None:
+    day.at(1000, lambda: bench.service.store.inboxes.force(bench.inbox_id, "paused", reason))
+    notices = await day.notices(trigger(), until=1000 + 7 * 3600)
+
+    assert len(notices) == alarms
+    assert all(1000 < notice < 1300 for notice in notices[:1])
+    assert [later - notice for notice, later in pairwise(notices)] == pytest.approx(
+        [6 * 3600.0] * (alarms - 1 if alarms else 0), abs=130
+    )
+
+
+async def test_another_pause_is_another_alarm(bench: Workbench, day: Day) -> None:
+    def force(status: str, reason: str | None = None) -> Callable[[], object]:
+        return lambda: bench.service.store.inboxes.force(bench.inbox_id, status, reason)
+
+    day.at(100, force("paused", "authentication"))
+    day.at(1000, force("active"))
+    day.at(2000, force("paused", "authentication"))
+    first, second = await day.notices(trigger(), until=3600)
+
+    assert 100 < first < 400
+    assert 2000 < second < 2300
 
 
 async def test_a_connection_that_is_fixed_is_used(
@@ -308,8 +339,8 @@ async def test_a_connection_that_is_fixed_is_used(
     day.at(1000, lambda: monkeypatch.setenv(name, right))
     notices = await day.notices(trigger(), until=1400)
 
-    assert notices
-    assert 1000 < notices[0] <= 1300
+    assert notices[0] < 300, "an alarm"
+    assert 1000 < notices[1] <= 1300
 
 
 async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
