@@ -102,7 +102,7 @@ def drain(args: Namespace) -> int:
 
     :raises TargetError: no runs of the DAG can be started; the leased messages are released, except the
         one that was rejected.
-    :raises InboxNotActiveError: the inbox is paused and had no messages.
+    :raises InboxNotActiveError: the service has paused the inbox.
     """
     from airflow_provider_workflow.database.runs import DatabaseRuns
     from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules

@@ -37,6 +37,8 @@ NAMING = ("get_inbox", "list_inboxes", "ensure_inbox", "create_inbox")
 """Calls whose answers have the names of inboxes."""
 AGE = "oldest_message_age"
 """Fact of a lease: seconds since the oldest of its messages was created; 0 if there is none."""
+ACTIVE = "active"
+"""Fact of a source: 0 while a watcher finds that its events are dropped or that it cannot be used, else 1."""
 PORTS = {"http": 80, "https": 443}
 _names: dict[str, str] = {}
 _warned: set[tuple[str, type[BaseException]]] = set()
@@ -48,8 +50,8 @@ class Event:
     """
     Something that happened to messages of an inbox. It has ids, names and numbers, and never a payload.
 
-    :param what: what is counted, such as ``leased`` or ``started`` (``docs/metrics.md``); or ``start_run`` or
-        ``process`` for an attempt.
+    :param what: what is counted, such as ``leased`` or ``started`` (``docs/metrics.md``); ``start_run`` or
+        ``process`` for an attempt; ``source`` for the state of an inbox.
     :param inbox: name of the inbox, or its id if this process does not know the name.
     :param conn_id: id of the Airflow connection.
     :param count: number of messages that are counted; 0 for an attempt, and for a call that failed or had no

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.observers import AGE, Event
+from airflow_provider_workflow.observers import ACTIVE, AGE, Event
 
 PREFIX = "workflow.inbox."
 COUNTERS = {
@@ -29,7 +29,11 @@ COUNTERS = {
 }
 """Counters of an inbox by the event that they count; ``docs/metrics.md`` has the same text."""
 RATE_LIMITED = "workflow.rate_limited"
-OLDEST_AGE = PREFIX + AGE
+GAUGES = {
+    AGE: ("seconds since the oldest message of the last lease was created; 0 if there was none"),
+    ACTIVE: ("0 while the service has paused the inbox, or a watcher finds it missing or unusable; else 1"),
+}
+"""Gauges of an inbox by the fact of an event that they show; ``docs/metrics.md`` has the same text."""
 LONGEST_TAG = 80
 """Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -43,8 +47,8 @@ def observe(event: Event) -> None:
     elif event.what == "rate_limited":
         tags = {"conn_id": tags["conn_id"], "family": event.facts["family"]}
         airflow_internals.stats().incr(RATE_LIMITED, 1, tags=tags)
-    if AGE in event.facts:
-        airflow_internals.stats().gauge(OLDEST_AGE, event.facts[AGE], tags=tags)
+    for name in GAUGES.keys() & event.facts.keys():
+        airflow_internals.stats().gauge(PREFIX + name, event.facts[name], tags=tags)
 
 
 def safe(value: str) -> str:

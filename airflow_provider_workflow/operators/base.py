@@ -109,7 +109,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     :param on_rejected: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
         With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
     :param on_paused: what is done about an inbox that is paused and has no more messages: ``fail``, or
-        ``log`` (the operator) or ``wait`` (the sensor).
+        ``log`` (the operator, which only logs a pause by a user) or ``wait`` (the sensor).
     :param match: JMESPath expression over a message (templated). A message for which it is false is not
         acknowledged, and is quarantined in the end unless another consumer acknowledges it.
     :param once_per: JMESPath expression over a message whose value is its business key, such as

@@ -26,9 +26,10 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
     Without capacity (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a
-    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes. What a
-    retry cannot cure fails the task at once: the service has paused the inbox, which drops new events, the
-    inbox is missing, or the credentials are rejected.
+    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes.
+
+    The task fails without a retry while the service has paused the inbox and drops new events, the inbox is
+    missing, or the credentials are rejected.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -39,7 +40,7 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         Drain the inbox, as :func:`drain_inbox` does.
 
         :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``; or the inbox
-            cannot be used until somebody has fixed the cause, which the text names.
+            cannot be used until the cause, which the text names, is fixed.
         """
         from airflow_provider_workflow.client.errors import (
             AuthenticationError,

@@ -77,7 +77,7 @@ class NoticeSchedule:
 
 class SourceAlarm:
     """
-    When a notice is due although no messages are: events are dropped, or nobody can lease.
+    When a notice is due although no messages are: events are dropped, or the inbox cannot be used.
 
     It is due at once for a new reason, and again every 6 hours while that lasts.
     """
@@ -195,7 +195,9 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         health.seen(inbox)
                         is_due = schedule.is_due(await self._available(source))
                         health.succeeded()
-                        is_alarm = alarm.is_due(why_silent(inbox))
+                        reason = why_silent(inbox)
+                        self._tell_active(inbox["id"], reason is None)
+                        is_alarm = alarm.is_due(reason)
                         if is_due or is_alarm:
                             source.waits.reset()
                             yield self._event(source.inbox["id"])
@@ -206,8 +208,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             inbox = await look_up(source.client, self.inbox)
             except Exception as error:
                 pause = health.failed(error)
-                is_permanent = not getattr(error, "transient", False)
-                is_alarm = is_permanent and alarm.is_due(type(error).__name__, CONFIRM_SECONDS)
+                is_alarm = False
+                if not getattr(error, "transient", False):
+                    self._tell_active(self.inbox, False)
+                    is_alarm = alarm.is_due(type(error).__name__, CONFIRM_SECONDS)
             if is_alarm:
                 yield self._event("")
             await clock.async_sleep(pause)
@@ -233,6 +237,12 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             if available or cursor is None:
                 return available
         return UNSEEN
+
+    def _tell_active(self, inbox: str, is_active: bool) -> None:
+        from airflow_provider_workflow import observers
+
+        facts = {observers.ACTIVE: int(is_active)}
+        observers.tell("source", inbox=inbox, conn_id=self.workflow_conn_id, facts=facts)
 
     def _event(self, inbox_id: str) -> TriggerEvent:
         from airflow_provider_workflow import observers

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.e2e.stage import Run
 from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, restart_triggerer
 
 DAG_FILE = """
@@ -32,6 +33,18 @@ def watched(stage, dags_folder, inbox):
     """An inbox with a watcher, and a DAG of its name that starts the runs of its messages."""
     with dag_file(stage, dags_folder, inbox.name, DAG_FILE.format(name=inbox.name), inbox.name, "target"):
         yield inbox
+
+
+def test_a_listener_whose_inbox_the_service_has_paused_fails_once_with_the_reason(stage, dags_folder, inbox):
+    (message_id,) = put(inbox, 1)
+    inbox.force("paused", "authentication")
+    with dag_file(stage, dags_folder, inbox.name, DAG_FILE.format(name=inbox.name), inbox.name, "target"):
+        stage.until(lambda: stage.airflow.api.dag_runs(inbox.name), "a run of the listener")
+        (run_id,) = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(inbox.name)]
+        run = Run(stage.airflow, inbox.name, run_id)
+        assert f"Inbox '{inbox.name}' is paused (authentication)" in run.fails()
+        assert run.task["try_number"] == 1
+    stage.check_one_run_each(inbox, [message_id])
 
 
 def put(inbox, count) -> list[str]:

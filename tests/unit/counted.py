@@ -30,8 +30,8 @@ class Counted:
         """The sum of each counter, without the beginning that they share."""
         totals: Counter[str] = Counter()
         for name, value, _ in self.told:
-            if name != metrics.OLDEST_AGE:
-                totals[name.rpartition(".")[2]] += int(value)
+            if (last := name.rpartition(".")[2]) not in metrics.GAUGES:
+                totals[last] += int(value)
         return dict(totals)
 
     @property

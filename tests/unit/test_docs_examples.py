@@ -137,7 +137,10 @@ RULES = [
 DASHBOARD = json.loads((ALERTING / "grafana-dashboard.json").read_text())
 PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
 COUNTERS = [*(metrics.PREFIX + name for name in metrics.COUNTERS), metrics.RATE_LIMITED]
-NAMES = {f"airflow_{name.replace('.', '_')}": name for name in (*COUNTERS, metrics.OLDEST_AGE)}
+NAMES = {
+    f"airflow_{name.replace('.', '_')}": name
+    for name in (*COUNTERS, *(metrics.PREFIX + gauge for gauge in metrics.GAUGES))
+}
 """What the StatsD exporter makes of the names."""
 UNITS = {"s", "short", "cpm"}
 
@@ -192,7 +195,7 @@ def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
 
 def test_there_is_a_rule_for_each_metric_of_a_loss() -> None:
     ruled = set().union(*(metrics_in(each["expr"]) for each in RULES))
-    losses = ("quarantined", "dead_lettered", "rejected", "lease_expired", "oldest_message_age")
+    losses = ("quarantined", "dead_lettered", "rejected", "lease_expired", "oldest_message_age", "active")
 
     assert {f"airflow_workflow_inbox_{each}" for each in losses} <= ruled
     assert "airflow_workflow_rate_limited" in ruled

@@ -66,7 +66,6 @@ def test_a_service_that_fails_while_it_is_asked_for_messages_fails_the_try(bench
         dispatch(bench)
 
 
-@pytest.mark.specification("2.3 reasons")
 @pytest.mark.parametrize("reason", ["abandoned", "authentication", "a new one", None])
 def test_an_inbox_that_the_service_has_paused_is_drained_and_fails_the_task_at_once(
     bench: Workbench, reason: str | None
@@ -90,7 +89,7 @@ def test_a_pause_by_a_user_or_where_asked_is_only_logged(
     assert f"is paused: {reason}" in caplog.text
 
 
-def test_what_a_retry_cannot_cure_fails_the_task_at_once(bench: Workbench) -> None:
+def test_what_no_retry_can_fix_fails_the_task_at_once(bench: Workbench) -> None:
     with pytest.raises(AirflowFailException, match="Inbox 'misspelt' does not exist"):
         dispatch(bench, inbox="misspelt")
     bench.service.fault("status", operation="token", status=401, json={"error": "invalid_client"}, times=None)
