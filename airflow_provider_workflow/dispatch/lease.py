@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import math
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client.advice import fix_of_pause
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
@@ -66,9 +68,11 @@ class InboxNotActiveError(AirflowException):
     """
 
     def __init__(self, inbox: str, reason: str | None) -> None:
+        resume = f"airflow-workflow inbox resume {shlex.quote(plain(inbox))}"
+        fix = fix_of_pause(reason, resume=resume, recreate="delete it and create it again")
         super().__init__(
-            f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}) and has no more messages."
-            " Events are dropped until it is resumed."
+            f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}), and new events are dropped."
+            f" What to do: {fix}"
         )
 
 
