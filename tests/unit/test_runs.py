@@ -180,6 +180,19 @@ def test_a_run_with_the_id_of_a_message_that_names_another_one_rejects_it(superv
     assert TaskRuns(ti).find("handle", "workflow__1", {**names, "message_id": "other"})
 
 
+@pytest.mark.parametrize("stored", [None, {"inbox_id": "another", "message": {"id": "1"}}])
+def test_a_run_without_a_conf_or_of_another_inbox_is_not_that_of_a_message(
+    supervisor: Supervisor, stored: Any
+) -> None:
+    supervisor.runs["handle", "workflow__1"] = stored
+
+    text = "the run workflow__1 of the DAG 'handle' exists"
+    with pytest.raises(MessageFault, match=text):
+        TaskRuns(TaskInstance(supervisor=supervisor)).start(
+            "handle", "workflow__1", {"inbox_id": "i", "message": {"id": "1"}}
+        )
+
+
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_run_that_a_user_started_counts_only_with_the_whole_message(supervisor: Supervisor) -> None:
     runs = TaskRuns(TaskInstance(supervisor=supervisor))
@@ -389,6 +402,7 @@ def test_every_outcome_is_counted_with_its_ids() -> None:
         "dead_lettered": {"count": 1, "ids": ["d"]},
     }
     assert counts.handled == 4
+    assert counts.summary() == "1 started, 1 existing, 1 rejected, 1 dead-lettered"
 
 
 def test_only_the_first_100_ids_are_kept_and_all_are_counted() -> None:

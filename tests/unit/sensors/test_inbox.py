@@ -202,6 +202,7 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
         ({"unmatched": "drop"}, "unmatched must be one of 'lease', 'dead_letter'"),
         ({"unmatched": "dead_letter"}, 'unmatched="dead_letter" needs dead_letter_dag_id'),
         ({"dead_letter_dag_id": "dead", "dead_letter_after": 0}, "dead_letter_after must be a whole number"),
+        ({"dead_letter_dag_id": " "}, "dead_letter_dag_id must"),
         ({"trigger_dag_id": None, "dead_letter_dag_id": "dead"}, "dead_letter_dag_id needs trigger_dag_id"),
         (
             {

@@ -317,6 +317,18 @@ async def test_while_the_service_has_paused_the_inbox_there_is_a_notice_and_agai
     )
 
 
+async def test_a_gauge_is_0_while_the_source_is_silent(bench: Workbench, day: Day, counted: Counted) -> None:
+    inboxes = bench.service.store.inboxes
+    day.at(100, lambda: inboxes.force(bench.inbox_id, "paused", "authentication"))
+    day.at(1000, lambda: inboxes.force(bench.inbox_id, "active"))
+    day.at(2000, lambda: inboxes.force(bench.inbox_id, "paused", "user"))
+    day.at(3000, lambda: inboxes.delete(bench.inbox_id))
+    await day.notices(trigger(), until=4000)
+
+    told = [(value, tags["inbox"]) for name, value, tags in counted.told if name == "workflow.inbox.active"]
+    assert [each for each, _ in groupby(told)] == [(1, INBOX), (0, INBOX), (1, INBOX), (0, INBOX)]
+
+
 async def test_another_pause_is_another_alarm(bench: Workbench, day: Day) -> None:
     def force(status: str, reason: str | None = None) -> Callable[[], object]:
         return lambda: bench.service.store.inboxes.force(bench.inbox_id, status, reason)
