@@ -34,13 +34,14 @@ def checker(schema: Any) -> Callable[[Any], None]:
 def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator, validator_for
+    from jsonschema_specifications import REGISTRY
 
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         kind.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"schema is no valid JSON Schema: {error.json_path}: {error.message}") from None
-    validator = kind(schema)
+    validator = kind(schema, registry=REGISTRY)  # without it, addresses in a $ref are fetched
 
     def check(payload: Any) -> None:
         try:

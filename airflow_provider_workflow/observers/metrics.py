@@ -30,8 +30,8 @@ COUNTERS = {
 """Counters of an inbox by the event that they count; ``docs/metrics.md`` has the same text."""
 RATE_LIMITED = "workflow.rate_limited"
 GAUGES = {
-    AGE: ("seconds since the oldest message of the last lease was created; 0 if there was none"),
-    ACTIVE: ("0 while the service has paused the inbox, or a watcher finds it missing or unusable; else 1"),
+    AGE: "seconds since the oldest message of the last lease was created; 0 if there was none",
+    ACTIVE: "0 while the service has paused the inbox, or a watcher finds it missing or unusable; else 1",
 }
 """Gauges of an inbox by the fact of an event that they show; ``docs/metrics.md`` has the same text."""
 LONGEST_TAG = 80

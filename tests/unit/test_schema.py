@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import task
@@ -93,6 +95,14 @@ def test_a_path_that_a_sender_makes_up_is_one_short_line() -> None:
         checker({"additionalProperties": {"type": "string"}})({"a\nb" * 999: 1})
     assert "\n" not in str(invalid.value)
     assert len(str(invalid.value)) < 400
+
+
+def test_no_schema_is_fetched_from_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = Mock(side_effect=OSError)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(Exception, match="Unresolvable"):
+        checker({"$ref": "http://127.0.0.1:9/schema"})({})
+    assert connect.mock_calls == []
 
 
 def test_a_payload_that_is_too_deep_for_the_schema_is_invalid() -> None:
