@@ -51,8 +51,8 @@ class Message(TypedDict, Generic[Payload]):
     A message: ``dag_run.conf["message"]`` of a started run, or a message that a sensor returned.
 
     A payload that Airflow cannot store is null, and ``payload_json`` has it as a JSON string;
-    ``airflow_provider_workflow.dispatch.payloads.payload_of`` returns the payload in both cases. The provider
-    does not check the payload: its type is what you expect of the sender.
+    ``airflow_provider_workflow.dispatch.payloads.payload_of`` returns the payload in both cases. Without a
+    ``schema`` nothing checks its type.
     """
 
     id: str
