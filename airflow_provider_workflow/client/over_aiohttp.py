@@ -29,6 +29,7 @@ _timeout = cache(lambda seconds: aiohttp.ClientTimeout(connect=seconds, total=se
 @dataclass
 class _Shared:
     session: aiohttp.ClientSession
+    certificates: str | None
     users: int = 0
 
 
@@ -55,7 +56,9 @@ async def shared_session(certificates: str | None, streams: int) -> AsyncIterato
         session = aiohttp.ClientSession(
             connector=connector, cookie_jar=jar, trust_env=False, auto_decompress=False
         )
-        shared = of_loop[certificates] = _Shared(session)
+        shared = of_loop[certificates] = _Shared(session, certificates)
+    # One copy for all users, who may stay for long: it has more than 200 kB.
+    certificates = shared.certificates
     shared.users += 1
     try:
         yield shared.session
