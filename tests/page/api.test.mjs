@@ -283,24 +283,39 @@ describe("a feed", () => {
     feed.delay = 100;
     feed.start();
     feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
-    await clock.pass(9);
+    await clock.pass(20);
     assert.deepEqual([ids(), times()], ["s", []]);
     feed.seed(undefined);
     feed.seed({ ...page("old"), fetched_at: "2026-11-23T12:00:00Z" });
     feed.seed({ ...page("same"), fetched_at: "2026-11-23T12:00:01Z" });
     assert.equal(ids(), "s");
     await clock.pass(2);
-    assert.deepEqual([ids(), times()], ["a", [10]]);
+    assert.deepEqual([ids(), times()], ["a", [21]]);
+  });
+
+  test("lets the browser that asked ask again, and takes its answer over", async () => {
+    feed.interval = 30;
+    let asks = 0;
+    const load = async () => (asks += 1);
+    const other = new Feed({ load, clock, visibility: tab, interval: 30, delay: 10000 });
+    feed.start();
+    other.start();
+    await clock.pass(5);
+    for (let turn = 0; turn < 12; turn += 1) {
+      other.seed({ ...feed.get().answer, fetched_at: `2026-11-23T12:0${times().length}:00Z` });
+      await clock.pass(10);
+    }
+    assert.deepEqual([times(), asks], [[0, 30, 60, 90, 120], 0]);
   });
 
   test("waits after an answer that came before it started", async () => {
     feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
     await clock.pass(3);
     feed.start();
-    await clock.pass(6);
+    await clock.pass(17);
     assert.deepEqual(times(), []);
     await clock.pass(2);
-    assert.deepEqual([ids(), times()], ["a", [10]]);
+    assert.deepEqual([ids(), times()], ["a", [21]]);
   });
 
   test("forgets its problem when a newer answer comes with another one", async () => {
@@ -309,8 +324,8 @@ describe("a feed", () => {
     await clock.pass(5);
     feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
     assert.deepEqual([ids(), feed.get().problem], ["s", null]);
-    await clock.pass(10);
-    assert.deepEqual([ids(), times()], ["b", [0, 15]]);
+    await clock.pass(21);
+    assert.deepEqual([ids(), times()], ["b", [0, 26]]);
   });
 
   test("shows the result of a change until the answers from before are too old", async () => {

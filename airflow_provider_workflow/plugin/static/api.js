@@ -4,6 +4,8 @@ import { merged } from "./model.js";
 
 const TIMEOUT = 30;
 const LONGEST_WAIT = 300;
+/** Longer than answers are kept, in ms. */
+const SEEDED = 11000;
 
 const AIRFLOW = {
   0: ["Airflow's API server does not answer.", "Check your network, and that the API server runs."],
@@ -121,7 +123,8 @@ export class Feed {
   seed(answer) {
     const now = this.clock.now();
     if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at || now < this.#heldUntil) return;
-    this.#dueAt = now + this.interval * 1000;
+    // Later than after a request of its own: the browser that asked asks again, and seeds the others.
+    this.#dueAt = now + this.interval * 1000 + SEEDED;
     this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
     this.#schedule();
   }
@@ -130,7 +133,7 @@ export class Feed {
   replace(item) {
     const items = this.#state.items.map((old) => (this.keyOf(old) === this.keyOf(item) ? { ...old, ...item } : old));
     this.#abort();
-    this.#dueAt = this.#heldUntil = this.clock.now() + 11000;
+    this.#dueAt = this.#heldUntil = this.clock.now() + SEEDED;
     this.#set({ items });
     this.#schedule();
   }
