@@ -7,9 +7,11 @@ Error messages, the connection test, the command ``doctor`` and the page of inbo
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from airflow_provider_workflow import types
 from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, WITH_CLIENT_ID, Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -59,6 +61,18 @@ def fix_of_pause(reason: str | None, *, resume: str, recreate: str) -> str:
     :param recreate: how to delete it and create it again.
     """
     return _PAUSED.get(reason or "", _OTHER).format(resume=resume, recreate=recreate)
+
+
+def why_silent(inbox: Mapping[str, Any]) -> str | None:
+    """
+    Why no event arrives in an inbox, unless a user wants that; None if events arrive.
+
+    :param inbox: its ``status`` and ``paused_reason``.
+    """
+    reason = inbox.get("paused_reason")
+    if inbox["status"] == types.PAUSED and reason != types.BY_USER:
+        return f"the service has paused it ({reason or 'no reason given'})"
+    return "its setup failed" if inbox["status"] == types.FAILED else None
 
 
 def reason_of(error: WorkflowError) -> str:

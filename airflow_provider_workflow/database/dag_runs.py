@@ -218,6 +218,25 @@ def runs_of(
     return runs
 
 
+def failing_since(dag_ids: Collection[str]) -> dict[str, datetime]:
+    """
+    When the first run of a DAG ended that has failed since the last success; DAGs without one are missing.
+
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import func, or_, select
+
+    run = airflow_internals.dag_run_model()
+    of_dags = run.dag_id.in_(list(dag_ids))
+    success = select(run.dag_id, func.max(run.end_date).label("end")).where(of_dags, run.state == "success")
+    last = success.group_by(run.dag_id).subquery()
+    failed = select(run.dag_id, func.min(run.end_date)).outerjoin(last, last.c.dag_id == run.dag_id)
+    is_later = or_(last.c.end.is_(None), run.end_date > last.c.end)
+    with database() as session:
+        rows = session.execute(failed.where(of_dags, run.state == "failed", is_later).group_by(run.dag_id))
+        return {dag_id: time for dag_id, time in rows if time is not None}
+
+
 @dataclass(frozen=True)
 class StoredDeadLetter:
     """

@@ -20,14 +20,13 @@ from fastapi.responses import Response
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.advice import DROPPED, fix_of_pause
+from airflow_provider_workflow.client.advice import DROPPED, fix_of_pause, why_silent
 from airflow_provider_workflow.client.inboxes import count_messages
 from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
-from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer
@@ -67,7 +66,8 @@ def list_inboxes(connection_id: str, reader: User, cursor: str | None = None) ->
     """The inboxes of a connection, up to 500."""
     fetch = partial(service.list_inboxes, connection_id, cursor)
     listing = service.answer((connection_id, "inboxes", cursor), fetch)
-    return answer(_listed(connection_id, listing, reader))
+    is_whole = not (cursor or listing["next"])
+    return answer(_listed(connection_id, listing, reader, is_whole=is_whole))
 
 
 @of_connection.get(INBOX)
@@ -81,7 +81,7 @@ def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
     return _listed(connection_id, service.answer((connection_id, "inbox", inbox_id), fetch), reader)
 
 
-def _listed(connection_id: str, listing: Fields, reader: Reader) -> Fields:
+def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
     listeners, runs = _listeners(connection_id, reader), _recent_runs(connection_id)
     shown = []
     for inbox in listing["inboxes"]:
@@ -94,7 +94,48 @@ def _listed(connection_id: str, listing: Fields, reader: Reader) -> Fields:
                 "runs": runs.get(inbox["id"], {}),
             }
         )
-    return {**listing, "inboxes": shown}
+    return {
+        **listing,
+        "inboxes": shown,
+        "silent": _silent(connection_id, shown, listeners, is_whole=is_whole),
+    }
+
+
+def _silent(
+    connection_id: str, inboxes: list[Fields], listeners: Listeners, *, is_whole: bool
+) -> list[Fields]:
+    """
+    The sources from which no event arrives, and when their listeners began to fail.
+
+    These are inboxes that the service has paused or failed to set up, and those that a DAG listens to but
+    that do not exist.
+
+    :param is_whole: these are all inboxes of the connection.
+    """
+    silent = [
+        {"inbox": inbox["id"], "title": inbox["name"] or inbox["id"], "why": why, "dags": inbox["listeners"]}
+        for inbox in inboxes
+        if (why := why_silent(inbox))
+    ]
+    if is_whole:
+        names = {name for inbox in inboxes for name in (inbox["id"], inbox["name"])}
+        silent += [
+            {"inbox": None, "title": name, "why": "it does not exist", "dags": list(dags.values())}
+            for name, dags in listeners.items()
+            if name not in names
+        ]
+    dag_ids = tuple(sorted({dag["dag_id"] for source in silent for dag in source["dags"]}))
+    since = (
+        service.answer((connection_id, "failing", *dag_ids), partial(_failing, dag_ids)) if dag_ids else {}
+    )
+    for source in silent:
+        times = [since[dag["dag_id"]] for dag in source.pop("dags") if dag["dag_id"] in since]
+        source["failing_since"] = min(times, default=None)
+    return silent
+
+
+def _failing(dag_ids: tuple[str, ...]) -> Fields:
+    return {dag_id: time.isoformat() for dag_id, time in dag_runs.failing_since(dag_ids).items()}
 
 
 def _inbox(shown: Fields, listeners: Listeners) -> Fields:
@@ -155,7 +196,7 @@ def _newest(
 
 
 def _is_dead(run: StoredRun) -> bool:
-    return run.run_id.startswith(RUN_PREFIX)
+    return run.run_id.startswith(DEAD_LETTER_PREFIX)
 
 
 @of_connection.get(INBOX + "/summary")
@@ -247,7 +288,7 @@ def _acknowledged(runs: Iterable[StoredRun], reader: Reader) -> list[Fields]:
         if not reader.may("read runs", run.dag_id):
             continue
         # The run of a message and that of its dead letter differ in their prefixes.
-        key = run.run_id.removeprefix(RUN_PREFIX if _is_dead(run) else RUN_ID_PREFIX)
+        key = run.run_id.removeprefix(DEAD_LETTER_PREFIX if _is_dead(run) else RUN_ID_PREFIX)
         message = shown.setdefault(key, _message_of(run))
         message["dead_letter" if _is_dead(run) else "run"] = run_of(run.dag_id, run.run_id, run.state)
         if message["run"]:

@@ -16,11 +16,9 @@ from airflow_provider_workflow.triggers.base import (
     queue_of_triggerers,
     type_errors_in_triggerer,
 )
-from airflow_provider_workflow.types import BY_USER, PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.triggers.polling import Source
-    from airflow_provider_workflow.types import Inbox
 
 log = logging.getLogger(__name__)
 
@@ -102,12 +100,6 @@ class SourceAlarm:
         return True
 
 
-def why_silent(inbox: Inbox) -> str | None:
-    """Why events of an inbox are dropped; None if they are not, or a user has paused it."""
-    reason = inbox.get("paused_reason")
-    return f"paused: {reason}" if inbox["status"] == PAUSED and reason != BY_USER else None
-
-
 class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     """
     Emits asset events (notices) while an inbox has available messages; for an ``AssetWatcher``.
@@ -176,6 +168,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
+        from airflow_provider_workflow.client.advice import why_silent
         from airflow_provider_workflow.triggers.polling import (
             LEAST_WAIT_SECONDS,
             InboxHealth,
@@ -208,11 +201,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             inbox = await look_up(source.client, self.inbox)
             except Exception as error:
                 pause = health.failed(error)
-                is_alarm = False
-                if not getattr(error, "transient", False):
-                    self._tell_active(self.inbox, False)
-                    is_alarm = alarm.is_due(type(error).__name__, CONFIRM_SECONDS)
-            if is_alarm:
+                reason = None if getattr(error, "transient", False) else type(error).__name__
+            if reason:
+                self._tell_active(self.inbox, False)
+            if reason and alarm.is_due(reason, CONFIRM_SECONDS):
                 yield self._event("")
             await clock.async_sleep(pause)
 

@@ -87,6 +87,7 @@ class FakeAPI:
 
     connections: list[str] = field(default_factory=lambda: [CONNECTION])
     inboxes: list[dict[str, Any]] = field(default_factory=lambda: [inbox()])
+    silent: list[dict[str, Any]] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class FakeAPI:
                 "connections": [{"connection_id": each} for each in self.connections],
                 "may_add": self.may_add,
             },
-            "inboxes": lambda sent: self._page("inboxes", self.inboxes, sent),
+            "inboxes": lambda sent: {**self._page("inboxes", self.inboxes, sent), "silent": self.silent},
             "messages": self._messages,
             "dead-letters": lambda _: {
                 "dead_letters": self.dead_letters,
@@ -143,7 +144,8 @@ class FakeAPI:
         found = [each for each in self.inboxes if inbox_id in (each["id"], each["name"])]
         if not found:
             return error(404, "not_found", "The service has no such inbox.", "reload the list")
-        return Answer({"inboxes": found, "next": None, "fetched_at": self.fetched_at})
+        silent = [source for source in self.silent if source["inbox"] == found[0]["id"]]
+        return Answer({"inboxes": found, "next": None, "fetched_at": self.fetched_at, "silent": silent})
 
     def summary_of_inbox(self) -> dict[str, Any]:
         """The numbers of any inbox."""

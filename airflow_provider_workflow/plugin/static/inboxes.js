@@ -2,7 +2,7 @@
 
 import { limited } from "./api.js";
 import * as model from "./model.js";
-import { STYLE } from "./style.js";
+import { STYLE, paint } from "./style.js";
 import {
   Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Table, Time,
   Trouble, client, h, useFeed, useQuery,
@@ -17,6 +17,7 @@ const DEFAULT = "workflow_default";
 const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
 const RESUME = "New events arrive again; dropped ones do not come back.";
 const LONGEST_TEXT = 20000;
+const MOST_SILENT = 10;
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
 
 function Frame({ feed, children }) {
@@ -81,6 +82,18 @@ function Listeners({ inbox, most = 99 }) {
     h("div.line", { key: id }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id })),
       isPaused && h(Badge, { color: "orange" }, "DAG paused"))),
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
+}
+
+/** The sources from which no event arrives, although a DAG waits for them. */
+function Silent({ sources = [], connection }) {
+  if (!sources.length) return null;
+  const line = ({ inbox, title, why, failing_since: since }) => h("div", { key: title }, "Inbox ",
+    inbox ? h(Link, { place: { connection, inbox } }, h("bdi", title)) : h("bdi", title), `: ${why}.`,
+    since && h(Fragment, " Its listener first failed ", h(Time, { at: since }), "."));
+  const more = sources.length - MOST_SILENT;
+  return h("div.box", { role: "alert", style: paint("failed") },
+    h("strong", `No events arrive in ${model.counted(sources.length, "inboxes")}`),
+    sources.slice(0, MOST_SILENT).map(line), more > 0 && h("span", `And ${more} more.`));
 }
 
 // Most summaries come with a list; missing ones are loaded.
@@ -285,6 +298,7 @@ function Inboxes() {
       options: [...new Set([...ids, connection])], change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
     h(Failure, { feed: connections }),
+    h(Silent, { sources: list[0].answer?.silent, connection }),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })
       : place.inbox ? h(Fragment, h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))

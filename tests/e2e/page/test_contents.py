@@ -33,6 +33,24 @@ def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
     third.get_by_role("link", name=inbox(3)["id"]).wait_for()
 
 
+def test_sources_without_events_are_named_above_everything_with_the_time_since(page, visit, api):
+    why = "the service has paused it (authentication)"
+    silent = {"inbox": inbox(1)["id"], "title": HOSTILE, "why": why, "failing_since": "2026-11-23T09:00:00Z"}
+    missing = {"inbox": None, "title": "oders", "why": "it does not exist", "failing_since": None}
+    api.silent = [silent, missing]
+    visit()
+
+    banner = page.get_by_role("alert")
+    banner.get_by_text("No events arrive in 2 inboxes").wait_for()
+    for text in (
+        f"Inbox {HOSTILE}: {why}. Its listener first failed 3 hours ago.",
+        "Inbox oders: it does not exist.",
+    ):
+        assert text in banner.inner_text()
+    banner.get_by_role("link").click()
+    page.get_by_text("No events arrive in 1 inbox", exact=True).wait_for()
+
+
 def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
     api.messages = [
         message(

@@ -18,6 +18,7 @@ from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
 from sqlalchemy import select, text
 
+from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 BUNDLE = "tests"
@@ -90,6 +91,16 @@ class Database:
         with create_session() as session:
             found = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).all()
             return {run.run_id: run.conf for run in found}
+
+    def add_run(self, dag_id: str, state: str, end: datetime) -> None:
+        """Add a run that ended."""
+        run_id = f"ended_{end:%H%M}"
+        create_dag_run(dag_id, run_id, {}, None, triggered_by="CLI", user=None)
+        with create_session() as session:
+            run = session.scalars(
+                select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+            ).one()
+            run.state, run.end_date = state, end
 
     def end_runs(self, dag_id: str) -> None:
         """Let all runs of a DAG succeed."""

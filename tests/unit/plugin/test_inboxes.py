@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -69,6 +69,32 @@ def test_one_inbox_is_shown_as_a_list_of_one(
     assert (listed["id"], listed["name"]) == (inbox, "parcels")
     missing = op.get(f"{API}/inboxes/{'nothing' if by_name else INBOX_ID}")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_sources_without_events_are_named_with_the_time_since(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    states = {
+        "broken": ("initialization_failure", None),
+        "by_user": ("paused", "user"),
+        "fine": ("active", None),
+    }
+    for name, (status, reason) in {"paused": ("paused", "abandoned"), **states}.items():
+        connected.store.inboxes.force(connected.open_inbox(name), status, reason)
+    for name in ("paused", "misspelt"):
+        buried.database.deploy(listening(f"listen_{name}", inbox=name, trigger_dag_id="handle"))
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    for state, minutes in (("failed", 0), ("success", 10), ("failed", 20), ("failed", 30)):
+        buried.database.add_run("listen_paused", state, first + timedelta(minutes=minutes))
+
+    silent = op.get(f"{API}/inboxes").json()["silent"]
+
+    assert {source["title"]: (source["why"], source["failing_since"]) for source in silent} == {
+        "paused": ("the service has paused it (abandoned)", "2026-01-01T00:20:00+00:00"),
+        "broken": ("its setup failed", None),
+        "misspelt": ("it does not exist", None),
+    }
+    assert op.get(f"{API}/inboxes/fine").json()["silent"] == []
 
 
 def test_many_inboxes_cost_as_many_queries_as_one(

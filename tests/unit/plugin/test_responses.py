@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
-from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError, invalid
@@ -203,6 +203,7 @@ CHANGED = {
 }
 INBOXES = {
     "inboxes": [{**CHANGED, "summary": (SUMMARY, None), "runs": {}}],
+    "silent": [{"inbox": OPTIONAL_TEXT, "title": str, "why": str, "failing_since": OPTIONAL_TEXT}],
     "next": OPTIONAL_TEXT,
     "fetched_at": str,
 }
@@ -417,7 +418,7 @@ def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorS
     odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
     conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": odd}
     DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
-    run_id = run_id_of("b", inbox, RUN_PREFIX)
+    run_id = run_id_of("b", inbox, DEAD_LETTER_PREFIX)
     letter = conf_of(message_of("b"), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause")
     DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
 
@@ -433,7 +434,7 @@ def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorS
 def test_long_strings_of_a_run_are_cut(op: TestClient, connected: EmulatorServer) -> None:
     inbox, long = connected.open_inbox("orders"), 100_000 * "x"
     conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": long}}
-    run_id, dead_id = run_id_of(long, inbox), run_id_of(long, inbox, RUN_PREFIX)
+    run_id, dead_id = run_id_of(long, inbox), run_id_of(long, inbox, DEAD_LETTER_PREFIX)
     DatabaseRuns().start("handle", run_id, conf)
     letter = conf_of(
         message_of(long), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause"
