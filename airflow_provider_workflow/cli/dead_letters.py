@@ -24,10 +24,10 @@ from airflow_provider_workflow.database.dag_runs import (
     with_replays,
 )
 from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit."""
@@ -118,7 +118,7 @@ def _selection_of(args: Namespace) -> Selection:
         "inbox_id": _inbox_id(args),
     }
     return Selection(
-        RUN_PREFIX,
+        DEAD_LETTER_PREFIX,
         tuple(args.dag_id or ()),
         since=_moment_of(getattr(args, "since", None)),
         conf={name: value for name, value in named.items() if value is not None},

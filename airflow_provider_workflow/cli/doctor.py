@@ -239,7 +239,7 @@ def _state(subject: Subject, inbox: types.Inbox, quoted: str) -> tuple[str, str,
         detail = f"paused ({reason or 'no reason given'}): {DROPPED}"
         resume = subject.command(f"inbox resume {quoted}")
         fix = fix_of_pause(reason, resume=resume, recreate=recreate)
-        return (WARNING if reason == "user" else FAILED), detail, fix
+        return (WARNING if reason == types.BY_USER else FAILED), detail, fix
     detail = f"{status} ({reason})" if reason else status
     if status == "active":
         return OK, detail, None

@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 
 LAST_SAFE_DELIVERY = DEAD_LETTER_AFTER[1]
 """From this delivery count on a message becomes a dead letter even if its target is at fault."""
-RUN_PREFIX = DEAD_LETTER_PREFIX
 LONGEST_CAUSE = 500
 
 
@@ -134,7 +133,7 @@ class DeadLetters:
         conn_id, inbox_id = self.runs.connection_id, self.runs.inbox_id
         target_run_id = self.runs.run_id(message)
         conf = conf_of(message, conn_id, inbox_id, target_dag_id, reason, cause, target_run_id)
-        run_id = run_id_of(message["id"], inbox_id, RUN_PREFIX)
+        run_id = run_id_of(message["id"], inbox_id, DEAD_LETTER_PREFIX)
         note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}, a dead letter: {reason}"
         try:
             outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)

@@ -13,9 +13,15 @@ from typing import Any
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.dispatch.runs import Runs, Start, is_run_id, quoted, run_id_of
+from airflow_provider_workflow.dispatch.runs import (
+    DEAD_LETTER_PREFIX,
+    Runs,
+    Start,
+    is_run_id,
+    quoted,
+    run_id_of,
+)
 
 
 class NotADeadLetterError(ValueError):
@@ -77,7 +83,7 @@ class Replay:
             target or None,
             run_id,
             {"connection_id": connection_id, "inbox_id": inbox_id, "message": storable(message)},
-            run_id_of(message_id, inbox_id, RUN_PREFIX),
+            run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX),
         )
 
     def start(self, runs: Runs, trigger_dag_id: str | None = None, origin: str = "") -> tuple[str, Start]:

@@ -15,10 +15,10 @@ from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter
 from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, RUN_PREFIX
+from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
 from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
-from airflow_provider_workflow.dispatch.runs import quoted
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, quoted
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer, invalid, usable
@@ -53,7 +53,7 @@ def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Respon
 
 def _dead_letters(connection_id: str, inbox_id: str) -> Fields:
     access.connection(connection_id)
-    selection = Selection(RUN_PREFIX, conf={"connection_id": connection_id, "inbox_id": inbox_id})
+    selection = Selection(DEAD_LETTER_PREFIX, conf={"connection_id": connection_id, "inbox_id": inbox_id})
     runs = next(dag_runs.pages(selection, ENTRIES, size=MOST_SHOWN + 1), [])
     return {"letters": list(dag_runs.with_replays(runs)), "fetched_at": clock.iso(clock.now())}
 
@@ -90,7 +90,7 @@ def _conf(
     access.connection(connection_id)
     if reader.may("read runs", dag_id):
         conf = {"connection_id": connection_id, "inbox_id": inbox_id}
-        for stored in dag_runs.named(Selection(RUN_PREFIX, (dag_id,), conf=conf), (), [run_id]):
+        for stored in dag_runs.named(Selection(DEAD_LETTER_PREFIX, (dag_id,), conf=conf), (), [run_id]):
             if stored.run_id == run_id:
                 return dag_runs.whole_conf(stored.key)
     raise _no_dead_letter()

@@ -29,9 +29,8 @@ from airflow_provider_workflow.client.errors import TransportError, WorkflowErro
 from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.wire import Answer, Request, one_line
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import access
@@ -356,5 +355,5 @@ def message_of(value: Any, inbox_id: str) -> Fields:
         "error_message": one_line(error) if isinstance(error, str) else None,
         "possible_duplicate": attributes.get("possible_duplicate_data") is True,
         "run": None if message_id is None else run_id_of(message_id, inbox_id),
-        "dead_letter": None if message_id is None else run_id_of(message_id, inbox_id, RUN_PREFIX),
+        "dead_letter": None if message_id is None else run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX),
     }

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.airflow_internals import reserved_keys
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX
 from airflow_provider_workflow.dispatch.payloads import payload_of
-from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from tests.e2e.stage import PATIENCE_SECONDS
 
 
@@ -126,7 +125,7 @@ def test_hostile_messages_that_are_rejected_reach_the_dead_letter_dag_unchanged(
     stage.check_one_run_each(inbox, good, "fastidious")
     stage.check_one_run_each(inbox, list(ids.values()), "dead_letters")
     for name, payload in hostile.items():
-        run_id = run_id_of(ids[name], inbox.id, RUN_PREFIX)
+        run_id = run_id_of(ids[name], inbox.id, DEAD_LETTER_PREFIX)
         stage.airflow.api.wait_for_run("dead_letters", run_id, PATIENCE_SECONDS)
         message = json.loads(stage.airflow.api.xcom("dead_letters", run_id, "read_dead_letter"))
         assert message["id"] == ids[name]

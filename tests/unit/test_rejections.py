@@ -12,10 +12,10 @@ import pytest
 from airflow.sdk.execution_time.comms import TriggerDagRun
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, message_of
+from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Fault, api_error, lost
@@ -319,7 +319,7 @@ def test_the_id_of_its_run_follows_from_those_of_message_and_inbox(bench: Workbe
 
     run_id = bench.run_id("bad").replace("workflow__", "workflow__dead__")
     assert ("dead", run_id) in bench.supervisor.runs
-    assert run_id == run_id_of("bad", bench.inbox_id, RUN_PREFIX)
+    assert run_id == run_id_of("bad", bench.inbox_id, DEAD_LETTER_PREFIX)
 
 
 def test_it_is_counted_and_logged_once_without_its_payload(

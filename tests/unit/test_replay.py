@@ -9,14 +9,14 @@ import pytest
 
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
+from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.replay import (
     NotADeadLetterError,
     NoTargetError,
     Replay,
 )
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
-from airflow_provider_workflow.dispatch.runs import Start, TaskRuns, run_id_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted, counted
 from tests.unit.fakes import api_error
@@ -81,7 +81,7 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
 def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: str) -> None:
     message = leased(message_id)
     conf = buried(message)
-    dead = run_id_of(message["id"], INBOX_ID, RUN_PREFIX)
+    dead = run_id_of(message["id"], INBOX_ID, DEAD_LETTER_PREFIX)
 
     replay = Replay.of(conf)
 

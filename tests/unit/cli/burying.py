@@ -13,8 +13,8 @@ from sqlalchemy import select
 from airflow_provider_workflow import types
 from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import RUN_PREFIX, Reason, conf_of
-from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from tests.unit.cli.database import Database
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
@@ -59,7 +59,7 @@ class Burying:
         **more: Any,
     ) -> str:
         """Make a dead letter of a message; return the id of its run."""
-        run_id = run_id_of(message_id, inbox_id, RUN_PREFIX)
+        run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
         message = message_of(message_id, payload, **more)
         conf = conf_of(message, connection_id, inbox_id, target, reason, cause)
         DatabaseRuns().start(dag_id, run_id, dict(conf))
@@ -69,7 +69,7 @@ class Burying:
 
     def forge(self, message_id: str, *, user: str, inbox_id: str = INBOX_ID) -> str:
         """Start a run like a dead letter's by Airflow's REST API; return its id."""
-        run_id = run_id_of(message_id, inbox_id, RUN_PREFIX)
+        run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
         conf = conf_of(message_of(message_id), CONNECTION_ID, inbox_id, "handle", Reason.REJECTED, "forged")
         create_dag_run("dead", run_id, dict(conf), None, triggered_by="REST_API", user=user)
         return run_id
