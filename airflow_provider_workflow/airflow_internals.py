@@ -44,6 +44,10 @@ def airflow_release() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+PARENT_TRACE = "airflow/dagrun_parent_trace_context"
+"""Entry of a conf: the trace context, in W3C's form, that the run becomes a part of (Airflow 3.4)."""
+
+
 def reserved_keys() -> frozenset[str]:
     """
     Keys of Airflow's serialization, which the conf of a run must not contain at any depth.

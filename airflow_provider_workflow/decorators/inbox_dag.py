@@ -19,6 +19,7 @@ OF_TASK = (
     "workflow_conn_id",
     "match",
     "once_per",
+    "trace_context",
     "schema",
     "max_messages",
     "max_unfinished_runs",

@@ -96,7 +96,8 @@ class Dispatcher:
     @cached_property
     def _runs(self) -> InboxRuns:
         key_of = self.routes.key if self.routes.has_keys else None
-        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id, key_of)
+        context_of = self.routes.trace_context
+        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id, key_of, context_of)
 
     @cached_property
     def _dead_letters(self) -> DeadLetters | None:

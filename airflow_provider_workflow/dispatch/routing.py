@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,8 @@ Matcher = Callable[[Message], bool]
 """Whether an expression is true for a message."""
 
 FIELDS = ("id", "created_at", "payload", "message_attributes")
+TRACE_CONTEXT = re.compile("(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""The header ``traceparent`` of W3C's Trace Context."""
 COMPARATORS = {"eq", "ne", "lt", "lte", "gt", "gte"}
 CONSTANTS = ("true", "false", "null")
 FIRST_ON_MESSAGE = {
@@ -145,6 +149,7 @@ class Routes:
         first that is true decides; None if messages start no runs.
     :param match: JMESPath expression; messages for which it is false are unmatched.
     :param once_per: JMESPath expression whose value is the business key of a message.
+    :param trace_context: JMESPath expression whose value is the trace context of a message.
     :raises ValueError: an expression is not valid, or there is no DAG id.
     """
 
@@ -153,9 +158,11 @@ class Routes:
         targets: str | Mapping[str, str] | None,
         match: str | None = None,
         once_per: str | None = None,
+        trace_context: str | None = None,
     ) -> None:
         self._match = matcher("match", match) if match else None
         self._key = searcher("once_per", once_per) if once_per else None
+        self._trace_context = searcher("trace_context", trace_context) if trace_context else None
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
             for dag_id, expression in targets.items():
@@ -191,6 +198,13 @@ class Routes:
         """
         key = self._key(message) if self._key else None
         return None if key == "" else key
+
+    def trace_context(self, message: Message) -> str | None:
+        """The trace context of a message, in W3C's form; None if it has none, or a malformed one."""
+        context = None
+        with suppress(UnroutableError):
+            context = self._trace_context(message) if self._trace_context else None
+        return context if isinstance(context, str) and TRACE_CONTEXT.fullmatch(context) else None
 
     def target(self, message: Message) -> str | None:
         """

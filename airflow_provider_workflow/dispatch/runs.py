@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.airflow_internals import (
+    PARENT_TRACE,
     http_status_error,
     is_started_by_hand,
     lineage_of,
@@ -194,12 +195,14 @@ class InboxRuns:
     :param connection_id: id of the Airflow connection.
     :param inbox_id: id of the inbox, not its name.
     :param key_of: returns the business key of a message, or None; without it messages have none.
+    :param context_of: returns the trace context of a message, or None; without it messages have none.
     """
 
     runs: Runs
     connection_id: str
     inbox_id: str
     key_of: Callable[[Mapping[str, Any]], Any] | None = None
+    context_of: Callable[[Mapping[str, Any]], str | None] | None = None
 
     def run_id(self, message: types.LeasedMessage) -> str:
         """The run id of a message: of its business key, or of its own id if it has none."""
@@ -214,6 +217,8 @@ class InboxRuns:
         """Start the run of a message, or find it (see ``Runs.start``)."""
         content = storable(without_lease(message), inbox=observers.name_of(self.inbox_id))
         conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
+        if self.context_of and (context := self.context_of(without_lease(message))):
+            conf[PARENT_TRACE] = context
         try:
             return self.runs.start(dag_id, self.run_id(message), conf, note)
         except ServerFault:
@@ -269,11 +274,14 @@ class TaskRuns:
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
-        conf = {**conf, **self._lineage}
+        context = conf.get(PARENT_TRACE)
+        conf = {**self._of_task, **conf}
         inbox_id, message_id = _identity(conf)
         source = {"inbox": inbox_id or "", "conn_id": str(conf.get("connection_id"))}
         facts = {"dag_id": dag_id, "run_id": run_id, "dead_letter": "message" not in conf}
-        with observers.attempt("start_run", **source, message_ids=[message_id or ""], facts=facts):
+        with observers.attempt(
+            "start_run", **source, message_ids=[message_id or ""], trace_context=context, facts=facts
+        ):
             outcome = self._start(dag_id, run_id, conf, note)
             facts["outcome"] = outcome.value
         if outcome is Start.STARTED:
@@ -320,8 +328,10 @@ class TaskRuns:
         return existing_start(run.conf, run_id, conf, by_user=is_started_by_hand(run))
 
     @cached_property
-    def _lineage(self) -> dict[str, Any]:
-        return lineage_of(self.ti)
+    def _of_task(self) -> dict[str, Any]:
+        """What the conf of each run has of this task: its lineage and its trace."""
+        context = observers.trace_context()
+        return {**lineage_of(self.ti), **({PARENT_TRACE: context} if context else {})}
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock, config
+from airflow_provider_workflow.airflow_internals import airflow_release
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 METRICS = f"{__name__}.metrics.observe"
 SPANS = f"{__name__}.tracing.observe"
+CURRENT = f"{__name__}.tracing.current_context"
 CALLS = {
     "lease_messages": "leased",
     "acknowledge_messages": "acknowledged",
@@ -60,6 +62,7 @@ class Event:
     :param message_ids: its messages.
     :param lease_id: their lease, where it is known.
     :param error: what it failed with. Its text may quote a message.
+    :param trace_context: that of its message, in W3C's form.
     :param facts: more: ``dag_id``, ``run_id``, ``outcome``, ``server.address`` ...
     """
 
@@ -71,6 +74,7 @@ class Event:
     message_ids: Sequence[str] = ()
     lease_id: str | None = None
     error: BaseException | None = None
+    trace_context: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -113,6 +117,17 @@ def attempt(what: str, *, facts: dict[str, Any], **more: Any) -> Iterator[None]:
         raise
     finally:
         tell(what, count=0, began_at=began_at, facts=facts, error=error, **more)
+
+
+def trace_context() -> str | None:
+    """The trace context of this task, in W3C's form; None without spans, or if Airflow cannot pass it on."""
+    try:
+        if airflow_release() < (3, 4) or not config.traces():
+            return None
+        return str(_imported(CURRENT)()) or None
+    except Exception as error:
+        _warn(CURRENT, error)
+        return None
 
 
 def name_of(inbox: str) -> str:

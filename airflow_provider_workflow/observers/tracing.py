@@ -2,8 +2,9 @@
 The observer that makes spans of OpenTelemetry: leases, started runs, batches, acknowledgements and releases.
 
 Names and attributes follow OpenTelemetry's conventions for messaging. Only its API is used, and only where
-``config.traces()`` has found a tracer: Airflow's, or the user's own. A message brings no trace context, so
-spans are children of the current one, of the task or the trigger.
+``config.traces()`` has found a tracer: Airflow's, or the user's own. Spans are children of the current one,
+of the task or the trigger. That of a run whose message brings a trace context is a part of that trace
+instead, and linked to the current span.
 
 Spans contain ids, names and numbers: never a payload, a token, or the text of an error, which may quote the
 message.
@@ -34,10 +35,16 @@ def observe(event: Event) -> None:
     if event.what not in OPERATIONS or not (event.message_ids or event.error):
         return
     from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+    context, links = None, []
+    if event.trace_context is not None:
+        context = TraceContextTextMapPropagator().extract({"traceparent": event.trace_context})
+        links = [trace.Link(trace.get_current_span().get_span_context())]
     operation, kind = OPERATIONS[event.what]
     span = trace.get_tracer("airflow_provider_workflow", __version__).start_span(
         f"{operation} {plain(event.inbox)}",
+        context,
         kind=trace.SpanKind.CONSUMER if kind == "process" else trace.SpanKind.CLIENT,
         attributes={
             "messaging.system": SYSTEM,
@@ -46,12 +53,22 @@ def observe(event: Event) -> None:
             "messaging.destination.name": plain(event.inbox),
             **_attributes(event),
         },
+        links=links,
         start_time=_nanoseconds(event.began_at),
     )
     if event.error is not None:
         span.set_attribute("error.type", type(event.error).__name__)
         span.set_status(trace.StatusCode.ERROR)
     span.end(_nanoseconds(max(clock.now(), event.began_at)))
+
+
+def current_context() -> str:
+    """The context of the current span, in W3C's form; empty without one."""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier.get("traceparent", "")
 
 
 def _attributes(event: Event) -> dict[str, Any]:

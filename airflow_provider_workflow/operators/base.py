@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
@@ -108,14 +109,17 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         without capacity nothing is leased, and the messages stay in the inbox.
     :param on_rejected: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.
         With ``dead_letter_dag_id`` the task fails only if that DAG rejected the message too.
-    :param on_paused: what is done about an inbox that is paused and has no more messages: ``fail``, or
-        ``log`` (the operator, which only logs a pause by a user) or ``wait`` (the sensor).
+    :param on_paused: what is done about an inbox that the service has paused and that has no more messages:
+        ``fail``, or ``log`` (the operator) or ``wait`` (the sensor). A pause by a user never fails a task.
     :param match: JMESPath expression over a message (templated). A message for which it is false is not
         acknowledged, and is quarantined in the end unless another consumer acknowledges it.
     :param once_per: JMESPath expression over a message whose value is its business key, such as
         ``payload.order_id`` (templated): messages with the same key start one run. Later ones find it and are
         acknowledged, as ``repeated``, as long as Airflow keeps the run. A message without a key starts a run
         of its own.
+    :param trace_context: JMESPath expression over a message whose value is a W3C trace context, such as
+        ``payload.traceparent`` (templated; Airflow 3.4): the run and its tasks become a part of that trace.
+        Without it, or where the value is malformed, they are a part of this task's.
     :param schema: what payloads must fit: a JSON Schema as a dictionary, or a type that pydantic can
         validate, such as a ``TypedDict``, a dataclass or a model. Other messages are rejected.
     :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
@@ -133,6 +137,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         "trigger_dag_id",
         "match",
         "once_per",
+        "trace_context",
         "dead_letter_dag_id",
         *WorkflowOperator.template_fields,
     )
@@ -154,6 +159,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         on_paused: str = "fail",
         match: str | None = None,
         once_per: str | None = None,
+        trace_context: str | None = None,
         schema: Any = None,
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
@@ -164,13 +170,14 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        check_routes(trigger_dag_id, match, once_per)
+        check_routes(trigger_dag_id, match, once_per, trace_context)
         check_schema(schema, trigger_dag_id)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.inbox = check_string("inbox", inbox)
         self.trigger_dag_id = trigger_dag_id
         self.match = match
         self.once_per = once_per
+        self.trace_context = trace_context
         self.schema = schema
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "log"))
         self.on_paused = check_choice("on_paused", on_paused, self.ON_PAUSED)
@@ -201,7 +208,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         return Dispatcher(
             self.hook,
             self.inbox,
-            Routes(self.trigger_dag_id, self.match, self.once_per),
+            Routes(self.trigger_dag_id, self.match, self.once_per, self.trace_context),
             TaskRuns(context["ti"]),
             self.limits,
             attempt=context["ti"].try_number + failed_polls,
@@ -230,6 +237,27 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
             raise TaskKilled(self.inbox)
 
 
+def is_of_source(error: Exception) -> bool:
+    """Whether an error lasts until a user corrects the inbox or the connection, despite retries."""
+    from airflow_provider_workflow.client.errors import (
+        AuthenticationError,
+        ConfigurationError,
+        LoginRequiredError,
+        NotFoundError,
+    )
+    from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
+
+    lasting = (
+        InboxNotActiveError,
+        InboxUnusableError,
+        NotFoundError,
+        AuthenticationError,
+        ConfigurationError,
+    )
+    # Airflow seems to have no tokens of a user also while its API is away.
+    return isinstance(error, lasting) and not isinstance(error, LoginRequiredError)
+
+
 def check_limits(
     lease_limit: int, lease_seconds: int, max_messages: int | None, max_unfinished_runs: int | None
 ) -> Limits:
@@ -249,12 +277,17 @@ def check_routes(
     targets: str | Mapping[str, str] | None,
     match: str | None,
     once_per: str | None = None,
+    trace_context: str | None = None,
 ) -> None:
     """
     Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.
 
     :raises ValueError: an expression is invalid, or there is no DAG id.
+    :raises AirflowOptionalProviderFeatureException: ``trace_context`` is given, and this Airflow is older
+        than 3.4.
     """
+    if trace_context and airflow_release() < (3, 4):
+        raise needs("trace_context", "leave it out, and runs have traces of their own", (3, 4))
     if once_per and targets is None:
         raise ValueError("once_per needs trigger_dag_id: without it no runs are started")
     if isinstance(targets, (str, Mapping)) and not targets:
@@ -265,11 +298,13 @@ def check_routes(
         match = None
     if known_later(once_per):
         once_per = None
-    if known or match or once_per:
+    if known_later(trace_context):
+        trace_context = None
+    if known or match or once_per or trace_context:
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(known or None, match, once_per)
+        Routes(known or None, match, once_per, trace_context)
 
 
 def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:

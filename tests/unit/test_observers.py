@@ -19,8 +19,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from airflow_provider_workflow import config, observers, pytest_plugin
+from airflow_provider_workflow.airflow_internals import PARENT_TRACE
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.observers import metrics, tell
+from airflow_provider_workflow.operators import base
 from tests.unit.batching import Function, batches
 from tests.unit.counted import Counted
 from tests.unit.documents import ROOT
@@ -124,6 +126,77 @@ def test_a_rejected_run_has_the_type_of_its_error(bench: Workbench, spans: Spans
     assert rejected.status.status_code is StatusCode.ERROR
     assert f"{OURS}.outcome" not in attributes(rejected)
     assert rejected.events == ()
+
+
+BROUGHT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow 3.4, which puts a run into the trace that its conf names."""
+    for module in (observers, base):
+        monkeypatch.setattr(module, "airflow_release", lambda: (3, 4))
+
+
+def test_a_run_is_a_part_of_the_trace_of_its_task(bench: Workbench, spans: Spans, newer: None) -> None:
+    bench.put("a")
+    of_task = spans.provider.get_tracer("airflow").start_span("task")
+    with trace.use_span(of_task):
+        bench.ready_dispatcher().drain()
+
+    context = of_task.get_span_context()
+    conf = bench.supervisor.runs["handle", bench.run_id("a")]
+    assert conf[PARENT_TRACE].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
+    for name in ("lease orders", "start_run orders"):
+        assert spans.one(name).parent.span_id == context.span_id  # type: ignore[union-attr]
+
+
+def test_a_run_gets_no_trace_without_spans_or_before_airflow_3_4(
+    bench: Workbench, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observers, "airflow_release", lambda: (3, 3))
+    bench.put("a")
+    with trace.use_span(spans.provider.get_tracer("airflow").start_span("task")):
+        bench.ready_dispatcher().drain()
+    monkeypatch.setattr(observers, "airflow_release", lambda: (3, 4))
+    bench.put("b")
+    bench.ready_dispatcher().drain()
+
+    assert [PARENT_TRACE in conf for conf in bench.supervisor.runs.values()] == [False, False]
+
+
+def test_a_message_brings_its_trace(bench: Workbench, spans: Spans, newer: None) -> None:
+    bench.put("a", payload={"traceparent": BROUGHT})
+    of_task = spans.provider.get_tracer("airflow").start_span("task")
+    with trace.use_span(of_task):
+        Task(bench, trace_context="payload.traceparent", deferrable=False).execute()
+
+    assert bench.supervisor.runs["handle", bench.run_id("a")][PARENT_TRACE] == BROUGHT
+    start = spans.one("start_run orders")
+    assert f"{start.context.trace_id:032x}" == BROUGHT.split("-")[1]
+    assert [link.context.span_id for link in start.links] == [of_task.get_span_context().span_id]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        7,
+        [BROUGHT],
+        BROUGHT.upper(),
+        BROUGHT + "-more",
+        "ff" + BROUGHT[2:],
+        BROUGHT.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32),
+        BROUGHT.replace("00f067aa0ba902b7", "0" * 16),
+        BROUGHT * 10_000,
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_malformed_trace_is_ignored(bench: Workbench, spans: Spans, newer: None, value: Any) -> None:
+    bench.put("a", payload={"traceparent": value})
+    Task(bench, trace_context="payload.traceparent", deferrable=False).execute()
+
+    assert PARENT_TRACE not in bench.supervisor.runs["handle", bench.run_id("a")]
 
 
 def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) -> None:

@@ -26,6 +26,9 @@ FEATURES = {
         "a target with import errors, or whose file is gone, fails the try with its first message"
     ),
     "a DAG's result": "what the function of `@inbox_dag` returns is the result of its DAG run",
+    "runs in the trace of their message": (
+        "a started run is a part of its task's trace, or with `trace_context` of the sender's"
+    ),
     "a type of its own for runs that tasks start,": (
         "a run that a user started under the id of a message is not taken for that of the message"
     ),

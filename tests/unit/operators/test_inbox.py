@@ -166,6 +166,7 @@ def test_what_a_template_may_hold_is_templated() -> None:
         "trigger_dag_id",
         "match",
         "once_per",
+        "trace_context",
         "dead_letter_dag_id",
         "workflow_conn_id",
     }
