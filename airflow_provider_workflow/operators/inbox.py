@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_workflow.operators.base import DispatchingOperator, WorkflowOperator
+from airflow_provider_workflow.operators.base import DispatchingOperator, WorkflowOperator, is_of_source
 from airflow_provider_workflow.types import BY_USER
 
 if TYPE_CHECKING:
@@ -42,21 +42,13 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``; or the inbox
             cannot be used until the cause, which the text names, is fixed.
         """
-        from airflow_provider_workflow.client.errors import (
-            AuthenticationError,
-            ConfigurationError,
-            LoginRequiredError,
-            NotFoundError,
-        )
-        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
-
         self._read_rendered()
         self._worker = dispatcher = self._new_dispatcher(context)
         try:
             log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
-        except LoginRequiredError:
-            raise  # Airflow seems to have no tokens also while its API is away
-        except (InboxNotActiveError, NotFoundError, AuthenticationError, ConfigurationError) as error:
+        except Exception as error:
+            if not is_of_source(error):
+                raise
             raise AirflowFailException(str(error)) from error
         if dispatcher.counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())

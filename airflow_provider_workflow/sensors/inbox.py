@@ -20,8 +20,9 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag, intervals
-from airflow_provider_workflow.operators.base import DispatchingOperator
+from airflow_provider_workflow.operators.base import DispatchingOperator, is_of_source
 from airflow_provider_workflow.options import check_acknowledge, check_sensor_options
+from airflow_provider_workflow.types import BY_USER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.types import DispatchResult
 
 log = logging.getLogger(__name__)
+
+ALARM_AGAIN = timedelta(hours=6)
+"""How long a run that follows a failed one waits for an inbox or a connection that is still not corrected."""
+ALARM_POLL_SECONDS = 300.0
 
 
 class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
@@ -49,7 +54,13 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
     While the service is unreachable or limits the rate, the sensor logs a WARNING and waits. A permanent
-    error, or an acknowledgement that fails permanently, fails the task. A message that Airflow rejects is
+    error, or an acknowledgement that fails permanently, fails the try.
+
+    While the service has paused the inbox and drops new events, the inbox is missing or failed to initialize,
+    or the credentials are rejected, the second try fails the task, without further ones. A run right after
+    the failed one, as of a ``@continuous`` DAG, fails 6 hours after it, and polls every 5 minutes until then.
+
+    A message that Airflow rejects is
     redelivered when its lease expires, until the service quarantines it.
 
     By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
@@ -75,6 +86,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """The outcomes of messages so far, once the task runs."""
     _failed_polls = 0
     _has_waited = False
+    _is_alarmed = False
     _paused_reason: str | None = None
 
     def __init__(
@@ -150,8 +162,10 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         self._read_rendered()
         self.counts = Counts.carried(so_far)
-        with closing(self.hook), _skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
-            value = self._poll(context, lease_of(self.inbox, event or {}))
+        with _skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
+            value = None
+            with self._failing_seldom(context), closing(self.hook):
+                value = self._poll(context, lease_of(event or {}))
             if value is None:
                 self._defer_until_messages(deadline, hold_seconds)
             return value
@@ -160,8 +174,10 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """Poll the inbox once, for the modes poke and reschedule."""
         from airflow_provider_workflow.dispatch.run_errors import TargetError
 
+        value = None
         try:
-            value = self._poll(context)
+            with self._failing_seldom(context):
+                value = self._poll(context)
         except TargetError:
             # With silent_fail the sensor polls again in this process.
             self._failed_polls += 1
@@ -174,6 +190,30 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             host, pause = host_of(self.hook.settings.base_url), self.poke_interval
             log.info("Inbox %s at %s: nothing to do yet; polling every %g s", self.inbox, host, pause)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
+
+    @contextmanager
+    def _failing_seldom(self, context: Context) -> Iterator[None]:
+        """
+        Fail for a source that must be corrected, but not again within 6 hours.
+
+        The first try fails as for any error: an inbox may be deleted and created again.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not is_of_source(error):
+                raise
+            before = context["ti"].get_previous_dagrun()
+            ended_at = before.end_date if before is not None and before.state == "failed" else None
+            self._is_alarmed = (
+                ended_at is not None and clock.now() - ended_at.timestamp() < ALARM_AGAIN.total_seconds()
+            )
+            if self._is_alarmed:
+                self._health.failed(error)
+            elif context["ti"].try_number > 1:
+                raise AirflowFailException(str(error)) from error
+            else:
+                raise
 
     def _raise_short_intervals(self) -> None:
         """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
@@ -204,6 +244,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
+        if self._is_alarmed:
+            hold = ALARM_POLL_SECONDS
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,
@@ -314,7 +356,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 
         done = self.counts.handled > 0 and self.trigger_dag_id is not None
-        if self.on_paused == "fail" and not done:
+        if self.on_paused == "fail" and reason != BY_USER and not done:
             raise InboxNotActiveError(self.inbox, reason) from None
         if reason != self._paused_reason:
             log.warning("Inbox %s is paused: %s", self.inbox, plain(reason))

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, conf
+from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+POLL = {"status": "poll"}
+"""The payload of an event without a lease."""
+
 
 class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     """
     Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
-    The ``status`` of its event is ``leased`` (with ``inbox_name`` and ``lease``), ``paused`` or
-    ``initialization_failure`` (with ``reason``), or ``poll``: nothing was leased, and the task should poll.
-    The trigger never acknowledges, as Airflow may silently drop an event; the resumed task does.
+    The ``status`` of its event is ``leased`` (with ``inbox_name`` and ``lease``), or ``poll``: the task
+    should poll itself, as for an inbox that is paused or failed to initialize. The trigger never
+    acknowledges, as Airflow may silently drop an event; the resumed task does.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs.
 
@@ -37,7 +40,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :param on_paused: ``fail`` fires for a paused inbox without messages, ``wait`` waits until it is resumed.
+    :param on_paused: ``fail`` fires for an inbox without messages that the service has paused; ``wait``, and
+        ``fail`` after a pause by a user, waits until it is resumed.
     :param settle_seconds: seconds to wait before the first lease, 0 or more. Airflow fails the task if a
         trigger fires while the process that deferred is still ending.
     :param hold_seconds: if above 0, lease nothing, and fire ``poll`` after this many seconds.
@@ -92,7 +96,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
         if self.hold_seconds > 0:
-            yield TriggerEvent({"status": "poll"})
+            yield TriggerEvent(POLL)
             return
         health = InboxHealth(self.inbox, log)
         while True:
@@ -116,19 +120,19 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.dispatch import quarantine
         from airflow_provider_workflow.dispatch.lease import HeldLease
-        from airflow_provider_workflow.types import FAILED, PAUSED
+        from airflow_provider_workflow.types import BY_USER, FAILED, PAUSED
 
         inbox_id, call = source.inbox["id"], api.lease_messages
         try:
             answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
         except InboxPausedError as paused:
-            if self.on_paused == "fail":
-                return inactive_event(PAUSED, paused.paused_reason)
+            if self.on_paused == "fail" and paused.paused_reason != BY_USER:
+                return POLL
             health.seen({"status": PAUSED, "paused_reason": paused.paused_reason})
             return None
         attributes = answer.get("inbox_attributes") or {}
         if attributes.get("status") == FAILED:
-            return inactive_event(FAILED, attributes.get("paused_reason"))
+            return POLL
         health.seen(attributes)
         lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         if lease is None:
@@ -149,35 +153,14 @@ def settle_seconds() -> float:
     return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
 
 
-def inactive_event(status: str, reason: str | None) -> dict[str, Any]:
-    """The event for an inbox that is paused, or failed to initialize."""
-    from airflow_provider_workflow.client.wire import plain
-
-    return {"status": status, "reason": plain(str(reason or "no reason given"))}
-
-
-def lease_of(inbox: str, event: dict[str, Any]) -> HeldLease | None:
-    """
-    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
-
-    :param inbox: name of the inbox in errors.
-    :raises InboxNotActiveError: the inbox is paused and has no more messages.
-    :raises InboxUnusableError: the inbox failed to initialize.
-    :raises AirflowException: the event is not one of the trigger's.
-    """
+def lease_of(event: dict[str, Any]) -> HeldLease | None:
+    """The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll."""
     from airflow_provider_workflow import observers
-    from airflow_provider_workflow.dispatch.lease import HeldLease, InboxNotActiveError, InboxUnusableError
-    from airflow_provider_workflow.types import FAILED, PAUSED
+    from airflow_provider_workflow.dispatch.lease import HeldLease
 
-    status = event.get("status")
-    if status == "leased":
-        lease = HeldLease.from_hand_off(event["lease"])
-        # For logs and the tags of metrics: this process has not looked up the name.
-        observers.remember_name(lease.inbox_id, event["inbox_name"])
-        return lease
-    if status == "poll":
+    if event.get("status") != "leased":
         return None
-    errors = {PAUSED: InboxNotActiveError, FAILED: InboxUnusableError}
-    if status in errors:
-        raise errors[status](inbox, event.get("reason"))
-    raise AirflowException(f"The trigger sent an unknown event: {status!r}")
+    lease = HeldLease.from_hand_off(event["lease"])
+    # For logs and the tags of metrics: this process has not looked up the name.
+    observers.remember_name(lease.inbox_id, event["inbox_name"])
+    return lease

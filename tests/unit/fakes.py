@@ -132,6 +132,7 @@ class TaskInstance:
     A running task.
 
     :param on_look: happens when it asks whether runs exist.
+    :param previous: the DAG run before its own.
     """
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
@@ -143,6 +144,10 @@ class TaskInstance:
     dag_fault: AirflowRuntimeError | None = None
     dags_asked: list[str] = field(default_factory=list)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    previous: Any = None
+
+    def get_previous_dagrun(self) -> Any:
+        return self.previous
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None

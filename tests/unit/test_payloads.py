@@ -29,7 +29,6 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
-from airflow_provider_workflow.triggers.inbox import lease_of
 from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task
@@ -215,17 +214,6 @@ def test_why_an_inbox_is_paused_as_a_sensor_says_it(
 def test_why_an_inbox_failed_as_a_sensor_says_it(bench: Workbench, said: list[str]) -> None:
     force(bench, "initialization_failure")
     fails(said, Task(bench).execute)
-
-
-@pytest.mark.parametrize("status", ["paused", "initialization_failure"])
-async def test_why_an_inbox_cannot_be_leased_as_a_trigger_hands_it_to_its_sensor(
-    bench: Workbench, fake_clock: FakeClock, said: list[str], status: str
-) -> None:
-    force(bench, status)
-    event = await fire(trigger())
-
-    said.append(event["reason"])
-    fails(said, lambda: lease_of(INBOX, {**event, "reason": HOSTILE}))
 
 
 @pytest.mark.usefixtures("said")

@@ -160,18 +160,6 @@ def test_a_watchers_event_brings_any_payload_to_its_runs(payloads: list[Any], na
     assert all(same(each["payload"], sent["payload"]) for each, sent in zip(found, messages, strict=True))
 
 
-@tries(100)
-@given(reason=ANY_TEXT | ANY_PAYLOAD.filter(lambda value: not isinstance(value, str)))
-def test_any_reason_for_a_pause_crosses_to_the_task_that_names_it(reason: Any) -> None:
-    from airflow_provider_workflow.client.errors import InboxPausedError
-    from airflow_provider_workflow.triggers.inbox import inactive_event
-
-    error = InboxPausedError("paused", status=409, meta={"paused_reason": reason})
-    told = inactive_event("paused", error.paused_reason)
-    assert journeys.through_event(told) == told
-    assert told["reason"].isprintable()
-
-
 @tries(60)
 @given(payload=ANY_PAYLOAD)
 @example(payload=list(TEMPLATES))

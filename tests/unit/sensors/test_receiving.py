@@ -157,7 +157,7 @@ def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workb
     deferral = wait.execute()
     bench.service.store.clock.advance(301)
     bench.hook.acknowledge_messages("orders", bench.lease().lease_id)
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
     with pytest.raises(InboxNotActiveError):
         wait.resume(deferral, POLL)

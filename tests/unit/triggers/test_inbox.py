@@ -409,23 +409,17 @@ async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_cl
     assert (await fire(trigger()))["status"] == "leased"
 
 
-async def test_a_paused_and_drained_inbox_fires_and_names_the_reason(bench: Workbench) -> None:
+async def test_a_paused_and_drained_inbox_lets_the_task_poll(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
 
-    assert await fire(trigger()) == {"status": "paused", "reason": "abandoned"}
+    assert await fire(trigger()) == {"status": "poll"}
 
 
-async def test_a_reason_cannot_end_the_triggerer(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "\ud800\0")
-    reason = (await fire(trigger()))["reason"]
-
-    assert reason == r"\ud800\x00"
-
-
+@pytest.mark.parametrize(("on_paused", "reason"), [("wait", "abandoned"), ("fail", "user")])
 async def test_waiting_for_a_paused_inbox_names_the_reason_once(
-    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture, on_paused: str, reason: str
 ) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
 
     def resume() -> None:
         bench.service.store.inboxes.resume(bench.inbox_id)
@@ -433,10 +427,10 @@ async def test_waiting_for_a_paused_inbox_names_the_reason_once(
 
     fake_clock.then(nothing, nothing, resume)
     with caplog.at_level(logging.INFO):
-        assert (await fire(trigger(on_paused="wait")))["status"] == "leased"
+        assert (await fire(trigger(on_paused=on_paused)))["status"] == "leased"
     said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
     assert said[1:] == [
-        "Inbox orders is paused (abandoned): new events are dropped until it is resumed",
+        f"Inbox orders is paused ({reason}): new events are dropped until it is resumed",
         "Inbox orders is active",
     ]
 
@@ -461,10 +455,8 @@ async def test_an_inbox_that_failed_to_initialize_fires_at_once(
     bench: Workbench, fake_clock: FakeClock, on_paused: str
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
-    event = await fire(trigger(on_paused=on_paused))
 
-    assert event["status"] == "initialization_failure"
-    assert event["reason"] == "subscribe_failed"
+    assert await fire(trigger(on_paused=on_paused)) == {"status": "poll"}
     assert fake_clock.slept == []
 
 
