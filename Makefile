@@ -93,7 +93,7 @@ nightly: setup ## Run the end-to-end tests that take minutes: kills, soak, tutor
 # For each Airflow its oldest and newest Python, and each Python at least once. Airflow 3.4 is a pre-release: 3.4.0b2.
 MATRIX ?= 3.2:3.11 3.2:3.13 3.3:3.11 3.3:3.12 3.3:3.13 3.3:3.14 3.4:3.11 3.4:3.13 3.4:3.14
 # The wheel with the first DAG of the README, the listener, what only the newest Airflow has, and the page in a browser.
-MATRIX_E2E := tests/e2e/test_distribution.py tests/e2e/test_listener.py tests/e2e/test_queues_of_triggerers.py tests/e2e/page
+MATRIX_E2E := tests/e2e/test_distribution.py tests/e2e/test_listener.py tests/e2e/test_queues_of_triggerers.py tests/e2e/test_traces.py tests/e2e/page
 
 # Each pair has an environment of its own. A Python that is not installed, or only stood in for, is reported and skipped.
 test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.2:3.11 3.3:3.13" chooses)
@@ -105,9 +105,10 @@ test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.2:3.11 3.3:
 		echo "== Airflow $$airflow, $$python"; \
 		if $(MAKE) $$pins unit QUICK_ONES= && $(MAKE) $$pins e2e E2E="$(MATRIX_E2E)"; \
 			then passed="$$passed $$pair"; else failed="$$failed $$pair"; fi; \
-	done; echo "Passed:$${passed:- none}. Failed:$${failed:- none}."; test -n "$$passed" -a -z "$$failed"
+	done; result="Passed:$${passed:- none}. Failed:$${failed:- none}."; echo "$$result"; \
+	$(BIN)/python -m tools.evidence "matrix (Airflow:Python)" "$$result" 'make test-matrix MATRIX="$(MATRIX)"'; test -n "$$passed" -a -z "$$failed"
 
-crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 SEED=n)
+crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n)
 	$(BIN)/python -m tests.crash
 
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)

@@ -1,8 +1,9 @@
 """``python -m tests.crash``: put messages steadily, sabotage everything, count what became of them.
 
-``MESSAGES`` (in all), ``MINUTES`` (of sabotage), ``SEED`` and ``INBOXES`` (such as "crash-sensor
-crash-notice"; all by default) come from the environment. One in 20 messages of the recipes with a dead-letter
-DAG is rejected by its target. Exit code 0 only where every recipe kept its promise.
+``MESSAGES`` (in all), ``MINUTES`` (of sabotage), ``KILLS`` (of processes, at least), ``SEED`` and ``INBOXES``
+(such as "crash-sensor crash-notice"; all by default) come from the environment. One in 20 messages of the
+recipes with a dead-letter DAG is rejected by its target. Exit code 0 only where every recipe kept its
+promise.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.account import Account, table
+from tests.crash.memory import Memory
 from tests.crash.recipes import RECIPES, Recipe
 from tests.crash.saboteur import Saboteur
 from tests.crash.scene import Scene
 from tests.crash.service import LATENCY_SECONDS, NAME, Service, free_port
 from tests.crash.targets import are_whole
 from tests.crash.topology import HEALING, Topology, topology
+from tools.evidence import record
 from tools.local_airflow import LocalAirflow
 
 UNDISTURBED_SECONDS = 120.0
@@ -50,22 +53,39 @@ class Plan:
     :param messages: how many are put, over all recipes.
     :param minutes: for which they are put, and everything is sabotaged.
     :param seed: of the saboteur.
+    :param kills: the least number of processes that are killed.
     :param recipes: inboxes of the recipes to try; none for all.
     """
 
     messages: int
     minutes: float
     seed: int
+    kills: int = 0
     recipes: tuple[str, ...] = ()
 
     @classmethod
     def of_environment(cls) -> Plan:
-        chosen = {name: os.environ.get(name) or "" for name in ("MESSAGES", "MINUTES", "SEED", "INBOXES")}
+        names = ("MESSAGES", "MINUTES", "SEED", "KILLS", "INBOXES")
+        chosen = {name: os.environ.get(name) or "" for name in names}
         return cls(
             messages=int(chosen["MESSAGES"] or 300),
             minutes=float(chosen["MINUTES"] or 4),
             seed=int(chosen["SEED"] or secrets.randbelow(10**6)),
+            kills=int(chosen["KILLS"] or 0),
             recipes=tuple(chosen["INBOXES"].split()),
+        )
+
+    @property
+    def command(self) -> str:
+        """What to run to see it again."""
+        numbers = {"MESSAGES": self.messages, "MINUTES": f"{self.minutes:g}", "SEED": self.seed}
+        kills = {"KILLS": self.kills} if self.kills else {}
+        inboxes = {"INBOXES": f'"{" ".join(self.recipes)}"'} if self.recipes else {}
+        return " ".join(
+            [
+                "make crash-test",
+                *(f"{name}={value}" for name, value in {**numbers, **kills, **inboxes}.items()),
+            ]
         )
 
 
@@ -98,8 +118,12 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
         for recipe in recipes:
             scene.put(recipe, -1)
         assert scene.settles(UNDISTURBED_SECONDS, recipes), table(scene.counted().values())
+        memory = Memory(airflow)
         with Saboteur(airflow, service, plan.seed, SECONDS_BETWEEN_ACTS, LEASE_SECONDS + 10) as saboteur:
-            put_steadily(plan, scene, saboteur, recipes)
+            put_steadily(plan, scene, saboteur, recipes, memory)
+            while saboteur.kills < plan.kills:
+                time.sleep(1)
+                saboteur.check()
             saboteur.rest()
             promised = [recipe for recipe in recipes if recipe.promised]
             scene.settles(
@@ -107,6 +131,7 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
             )
             saboteur.check()
         accounts = scene.counted()
+    print(memory.table())
     return report(plan, accounts, saboteur)
 
 
@@ -143,6 +168,12 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur) -> b
         print(f"  {times:4} {act}")
     kept = all(recipe.kept(account) for recipe, account in accounts.items() if recipe.promised)
     print("Every promise was kept." if kept else "A PROMISE WAS BROKEN.")
+    promised = [account for recipe, account in accounts.items() if recipe.promised]
+    lost, twice = (sum(getattr(account, name) for account in promised) for name in ("lost", "duplicates"))
+    put = sum(len(account.put) for account in accounts.values())
+    acts = f"{saboteur.kills} kills among {saboteur.done.total()} acts"
+    result = f"{put} messages, {acts}: {lost} lost, {twice} twice"
+    record("crash test", result, plan.command)
     return kept
 
 
@@ -186,13 +217,16 @@ def running(chosen: Topology, service: Service, home: Path) -> Iterator[LocalAir
         yield airflow
 
 
-def put_steadily(plan: Plan, scene: Scene, saboteur: Saboteur, recipes: Sequence[Recipe]) -> None:
-    """Put the messages one by one, in turn for each recipe."""
+def put_steadily(
+    plan: Plan, scene: Scene, saboteur: Saboteur, recipes: Sequence[Recipe], memory: Memory
+) -> None:
+    """Put the messages one by one, in turn for each recipe, and sample the memory meanwhile."""
     started = time.monotonic()
     for number in range(plan.messages):
         time.sleep(max(0.0, started + number * plan.minutes * 60 / plan.messages - time.monotonic()))
         scene.put(recipes[number % len(recipes)], number // len(recipes))
         saboteur.check()
+        memory.sample()
 
 
 if __name__ == "__main__":

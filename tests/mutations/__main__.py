@@ -24,6 +24,7 @@ from tests.mutations.faults import FAULTS
 from tests.mutations.forks import Forks, Outcome
 from tests.mutations.operators import generated
 from tests.mutations.seeded import PACKAGE
+from tools.evidence import record
 
 COUNT = 200
 """Of all faults; those without a name of their own are made with operators."""
@@ -77,6 +78,8 @@ def report(outcomes: Sequence[Outcome]) -> int:
         if not outcome.is_noticed:
             print(f"not noticed: {outcome.name} ({outcome.ran} tests)")
     print(f"{noticed.total()} of {total.total()} faults were noticed")
+    rooms = ", ".join(f"{room} {noticed[room]}/{total[room]}" for room in sorted(total))
+    record("seeded faults noticed", f"{noticed.total()} of {total.total()} ({rooms})", "make mutations")
     is_enough = noticed["dispatch"] == total["dispatch"] and noticed.total() >= REQUIRED * total.total()
     return 0 if is_enough else 1
 

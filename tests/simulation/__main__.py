@@ -17,6 +17,7 @@ from multiprocessing import get_context
 from tests.simulation import batches
 from tests.simulation.play import play, staged
 from tests.simulation.teeth import try_all
+from tools.evidence import record
 
 CHUNK = 250
 MOST_SHOWN = 3
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{len(failed)} of {len(seeds)} histories broke a rule ({seconds:.1f} s,"
         f" {seconds / len(seeds) * 1000:.2f} ms each)"
     )
+    command = f"make simulate SEEDS={len(seeds)} SEED={chosen.seed}"
+    record("simulated histories", f"{len(failed)} of {len(seeds)} broke a rule", command)
     return 1 if failed else 0
 
 

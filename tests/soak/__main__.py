@@ -2,8 +2,8 @@
 ``python -m tests.soak``: let all recipes run at a steady rate, and see whether anything grows.
 
 ``MINUTES`` and ``RATE`` (messages per second) come from the environment; with ``LEAK=1`` sessions and
-event streams are left open on purpose. Exit code 0 only where nothing grew, and each message had its
-one run.
+event streams are left open on purpose. Exit code 0 only where nothing grew, no watcher raised an alarm, and
+each message had its one run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.soak.recipes import IDLE, RECIPES
 from tests.soak.report import judged, table, unclosed
 from tests.soak.sampling import Sampler
 from tests.soak.scene import TOKEN_SECONDS, USER_TOKEN_SECONDS, SoakScene, running
+from tools.evidence import record
 
 START_SECONDS = 180.0
 """How long the first message of each recipe may take."""
@@ -88,7 +89,12 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
         put_and_sample(plan, scene, sampler)
         scene.settles(END_SECONDS, RECIPES)
         accounts = scene.counted()
-        print(f"The listener ran {len(scene.airflow.api.dag_runs('listen'))} times")
+        print(f"The listener ran {len(api.dag_runs('listen'))} times")
+        # Nothing starts runs of "idle" but alarms.
+        failed = [
+            run for name in ("listen", "drain") for run in api.dag_runs(name) if run["state"] == "failed"
+        ]
+        alarms = [run["dag_run_id"] for run in [*api.dag_runs("idle"), *failed]]
     rows = judged(sampler.series)
     print(table(rows))
     print(account.table(accounts.values()))
@@ -96,11 +102,15 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
     print(
         f"Lines of the logs about something that was not closed: {len(warnings)}", *warnings[:10], sep="\n  "
     )
+    print(f"Alarms, all of them false: {len(alarms)}", *alarms[:10], sep="\n  ")
     steady = all(row.holds for row in rows) and not warnings
     kept = all(recipe.kept(each) for recipe, each in accounts.items())
     print("Nothing grows." if steady else "SOMETHING GROWS.")
     print("Every message had its one run." if kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
-    return steady and kept
+    growth = "nothing grows" if steady else "something grows"
+    result = f"{plan.minutes:g} minutes: {len(alarms)} false alarms, {growth}"
+    record("soak", result, f"make soak MINUTES={plan.minutes:g} RATE={plan.rate:g}")
+    return steady and kept and not alarms
 
 
 def why_not(scene: SoakScene) -> str:

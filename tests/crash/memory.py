@@ -1,0 +1,56 @@
+"""How much memory the processes of a crash test hold over time."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+import psutil
+
+from tools.local_airflow import LocalAirflow
+
+SECONDS = 30.0
+"""Between two samples."""
+MEGABYTE = 2**20
+
+
+class Memory:
+    """
+    Samples the resident memory of each component with all its processes.
+
+    :param airflow: whose components; what is killed is started again with the memory of a beginner.
+    """
+
+    def __init__(self, airflow: LocalAirflow) -> None:
+        self._airflow = airflow
+        self._due_at = time.monotonic()
+        self.samples: dict[str, list[float]] = defaultdict(list)
+
+    def sample(self) -> None:
+        """Take a sample if one is due."""
+        if time.monotonic() < self._due_at:
+            return
+        self._due_at = time.monotonic() + SECONDS
+        for name in self._airflow.names:
+            if self._airflow.alive(name):
+                self.samples[name].append(sum(map(resident, self._airflow.pids(name))))
+
+    def table(self) -> str:
+        """For each component the medians of the first, second and last third of the samples, in MB."""
+        lines = [
+            f"{'memory (MB)':24}" + "".join(f"{title:>10}" for title in ("first", "middle", "last", "most"))
+        ]
+        for name, samples in sorted(self.samples.items()):
+            third = max(1, len(samples) // 3)
+            parts = samples[:third], samples[third : 2 * third] or samples, samples[-third:]
+            numbers = [*(sorted(part)[len(part) // 2] for part in parts), max(samples)]
+            lines.append(f"{name:24}" + "".join(f"{number:10.0f}" for number in numbers))
+        return "\n".join(lines)
+
+
+def resident(pid: int) -> float:
+    """Megabytes of a process; 0 once it has ended."""
+    try:
+        return float(psutil.Process(pid).memory_info().rss / MEGABYTE)
+    except psutil.NoSuchProcess:
+        return 0.0
