@@ -2,7 +2,8 @@
 // them, with the user's cookie.
 //
 // node browsers.mjs URL TOKEN CONNECTION COUNT: half of them show the list of inboxes, half an inbox. For each line of
-// its standard input it prints how many requests were answered and how many failed. It ends when that is closed.
+// its standard input it prints how many requests were answered and how many failed; its standard error says why. It
+// ends when the input is closed.
 
 import { createInterface } from "node:readline";
 
@@ -15,13 +16,18 @@ const clock = { now: Date.now, setTimeout, clearTimeout };
 const visibility = { isVisible: () => true, subscribe: () => () => {} };
 
 async function counted(url, options) {
-  let isAnswered = false;
+  const failed = (why) => {
+    counts.failed += 1;
+    console.error(`${url}: ${why}`);
+  };
   try {
     const response = await fetch(url, { ...options, headers: { ...options.headers, Cookie: `_token=${token}` } });
-    isAnswered = response.ok;
+    if (response.ok) counts.answered += 1;
+    else failed(`${response.status} ${await response.clone().text()}`);
     return response;
-  } finally {
-    counts[isAnswered ? "answered" : "failed"] += 1;
+  } catch (error) {
+    failed(error);
+    throw error;
   }
 }
 
