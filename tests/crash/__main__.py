@@ -168,8 +168,8 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur) -> b
         print(f"  {times:4} {act}")
     kept = all(recipe.kept(account) for recipe, account in accounts.items() if recipe.promised)
     print("Every promise was kept." if kept else "A PROMISE WAS BROKEN.")
-    promised = [account for recipe, account in accounts.items() if recipe.promised]
-    lost, twice = (sum(getattr(account, name) for account in promised) for name in ("lost", "duplicates"))
+    lost = sum(account.lost for recipe, account in accounts.items() if recipe.promised)
+    twice = sum(account.duplicates for recipe, account in accounts.items() if recipe.promised and recipe.once)
     put = sum(len(account.put) for account in accounts.values())
     acts = f"{saboteur.kills} kills among {saboteur.done.total()} acts"
     result = f"{put} messages, {acts}: {lost} lost, {twice} twice"
