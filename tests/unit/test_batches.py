@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.dispatch.dead_letters import message_of
@@ -20,9 +21,7 @@ from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 
-def test_a_batch_is_acknowledged_after_the_function_returned_and_then_the_next_is_leased(
-    bench: Workbench,
-) -> None:
+def test_a_batch_is_acknowledged_after_its_call_and_before_the_next_lease(bench: Workbench) -> None:
     states: list[dict[str, str]] = []
     function = Function(meanwhile=lambda ids: states.append(bench.states))
     bench.put("a", "b", "c")
@@ -48,13 +47,6 @@ def test_leases_double_up_to_the_size_of_a_batch(bench: Workbench) -> None:
     assert bench.states == {}
 
 
-def test_an_empty_inbox_calls_nothing(bench: Workbench) -> None:
-    function = Function()
-
-    assert batches(bench, function).run()["batches"] == 0
-    assert function.given == []
-
-
 def test_not_more_messages_are_leased_than_allowed(bench: Workbench) -> None:
     bench.put("a", "b", "c", "d", "e")
     function = Function()
@@ -64,41 +56,21 @@ def test_not_more_messages_are_leased_than_allowed(bench: Workbench) -> None:
     assert bench.states == {"e": "available"}
 
 
-def test_the_function_is_given_nothing_of_the_lease(bench: Workbench) -> None:
-    function = Function()
-    bench.put("a", payload={"n": 1})
-    batches(bench, function).run()
-    [[message]] = function.given
-
-    assert set(message) == {"id", "created_at", "payload", "message_attributes"}
-    assert message["payload"] == {"n": 1}
-    assert message["message_attributes"]["lease_count"] == 1
-
-
-@pytest.mark.parametrize("payload", ["\0", 2**70, 1e300, "\ud800", None, [], {"__class__": 1}])
+@pytest.mark.parametrize(
+    "payload",
+    [["\0", 2**70, 1e300, "\ud800", None, {"__class__": 1}], any_json.decode("[" * 900 + "]" * 900)],
+)
 def test_a_payload_that_airflow_cannot_store_reaches_the_function_as_it_is(
     bench: Workbench, payload: Any
 ) -> None:
     function = Function()
     bench.service.put(INBOX, payload)
     batches(bench, function).run()
-
-    assert function.given[0][0]["payload"] == payload
-
-
-def test_a_payload_that_is_too_deep_to_decode_reaches_the_function_whole(bench: Workbench) -> None:
-    function, levels, payload = Function(), 0, []  # type: ignore[var-annotated]
-    for _ in range(900):
-        payload = [payload]
-    bench.service.put(INBOX, payload)
-    batches(bench, function).run()
     [[message]] = function.given
-    found = message["payload"]
-    while found:
-        [found], levels = found, levels + 1
 
-    assert levels == 900
-    assert "payload_json" not in message
+    assert any_json.dumped(message["payload"]) == any_json.dumped(payload)
+    assert set(message) == {"id", "created_at", "payload", "message_attributes"}
+    assert message["message_attributes"]["lease_count"] == 1
 
 
 def test_a_paused_inbox_without_messages_fails_the_task(bench: Workbench) -> None:
@@ -115,9 +87,7 @@ def test_a_paused_inbox_is_no_error_after_its_messages_were_processed(bench: Wor
     assert batches(bench, Function()).run()["processed"]["count"] == 1
 
 
-def test_work_that_takes_longer_than_the_lease_is_an_error_before_the_next_batch(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+def test_work_that_takes_longer_than_the_lease_is_an_error(bench: Workbench, fake_clock: FakeClock) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
     function = Function(meanwhile=lambda ids: fake_clock.advance(75))
     bench.put("a", "b", "c")
@@ -125,14 +95,13 @@ def test_work_that_takes_longer_than_the_lease_is_an_error_before_the_next_batch
     with pytest.raises(BatchError) as raised:
         batches(bench, function, lease_limit=2, lease_seconds=60).run()
     assert function.ids == [["a"]]
-    assert "the function took 75 s for 1 messages, and with lease_seconds=60 it may take 30 s" in str(
-        raised.value
-    )
+    text = "the function took 75 s for 1 messages, and with lease_seconds=60 it may take 30 s"
+    assert text in str(raised.value)
     assert "decrease batch_size (now 2)" in str(raised.value)
     assert set(bench.states.values()) == {"available"}
 
 
-def test_work_that_ends_in_the_last_seconds_of_the_lease_is_acknowledged_before_the_error(
+def test_work_in_the_last_seconds_of_the_lease_is_acknowledged(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
@@ -143,7 +112,7 @@ def test_work_that_ends_in_the_last_seconds_of_the_lease_is_acknowledged_before_
     assert bench.states == {}
 
 
-def test_the_function_is_not_called_when_dead_letters_took_until_the_end_of_the_lease(
+def test_after_the_end_of_the_lease_the_function_is_not_called(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
@@ -182,7 +151,7 @@ def test_an_acknowledgement_that_fails_is_sent_again(bench: Workbench, fake_cloc
     assert bench.states == {}
 
 
-def test_an_acknowledgement_that_fails_until_the_lease_ends_fails_the_task_and_the_batch_is_redelivered(
+def test_an_acknowledgement_that_fails_to_the_end_fails_the_task(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
     bench.service.fault("status", operation="ack", status=503, times=None)
@@ -223,11 +192,11 @@ def test_a_task_that_times_out_while_it_acknowledges_does_so_in_a_hurry(
     calls: list[Any] = []
     sound = type(bench.hook).acknowledge_messages
 
-    def interrupted(*given: Any) -> Any:
-        calls.append(given)
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(arguments)
         if len(calls) == 1:
             raise TaskTimeout
-        return sound(*given)
+        return sound(*arguments)
 
     bench.put("a", "b")
     monkeypatch.setattr(type(bench.hook), "acknowledge_messages", interrupted)
@@ -241,9 +210,9 @@ def test_a_task_that_times_out_while_it_acknowledges_does_so_in_a_hurry(
 def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, when: str, calls: int
 ) -> None:
-    def leasing(*given: Any, **named: Any) -> Any:
+    def leasing(*arguments: Any, **named: Any) -> Any:
         work.ended = TaskTimeout()
-        return sound(*given, **named)
+        return sound(*arguments, **named)
 
     sound = bench.hook.lease_messages
     function = Function()
@@ -284,9 +253,7 @@ def test_a_message_that_fails_alone_keeps_its_lease_and_the_work_goes_on(bench: 
     assert bench.states == {"a": "leased"}
 
 
-def test_a_message_that_fails_and_is_processed_later_by_the_same_task_does_not_fail_it(
-    bench: Workbench,
-) -> None:
+def test_a_message_that_is_processed_after_it_failed_does_not_fail_the_task(bench: Workbench) -> None:
     def meanwhile(ids: list[str]) -> None:
         if ids == ["b"]:
             bench.service.store.messages.expire(bench.inbox_id, lease_of(bench, "a"))
@@ -300,7 +267,7 @@ def test_a_message_that_fails_and_is_processed_later_by_the_same_task_does_not_f
     assert result["processed"]["count"] == 2
 
 
-@pytest.mark.parametrize(("attempt", "calls"), [(1, 2), (2, 4), (3, 8), (6, 64), (9, 64)])
+@pytest.mark.parametrize(("attempt", "calls"), [(1, 2), (3, 8), (9, 64)])
 def test_a_function_that_is_broken_is_called_for_few_messages_of_a_try(
     bench: Workbench, attempt: int, calls: int
 ) -> None:
@@ -337,38 +304,22 @@ def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before
     assert len(function.given) == 21
 
 
-def test_messages_that_were_delivered_before_are_leased_and_called_alone(bench: Workbench) -> None:
-    bench.put("a", "b", lease_count=1)
-    bench.put("c", "d", "e")
-    function = Function()
-    batches(bench, function).run()
-
-    assert function.ids == [["a"], ["b"], ["c"], ["d", "e"]]
-    assert bench.states == {}
-
-
-def test_after_a_message_that_was_delivered_before_one_message_is_leased(bench: Workbench) -> None:
-    bench.put("new")
-    bench.put("old1", "old2", "old3", lease_count=1)
-    batches(bench, Function()).run()
-
-    assert bench.lease_sizes == [1, 2, 1, 1, 1]
-    assert bench.states == {}
-
-
-def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called_and_the_others_are_released(
-    bench: Workbench,
-) -> None:
+def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called(bench: Workbench) -> None:
     states: list[dict[str, str]] = []
     function = Function(meanwhile=lambda ids: states.append(bench.states))
     bench.put("new1", "new2", "new3")
     bench.put("old1", "old2", "old3", lease_count=1)
-    bench.put("new4")
+    bench.put("new4", "new5", "new6", "new7")
     batches(bench, function).run()
 
-    assert function.ids == [["new1"], ["new2", "new3"], ["old1"], ["new4"], ["old2"], ["old3"]]
+    assert function.ids == [
+        *(["new1"], ["new2", "new3"], ["old1"], ["new4"]),
+        *(["old2"], ["old3"], ["new5"], ["new6", "new7"]),
+    ]
+    assert bench.lease_sizes == [1, 2, 4, 1, 1, 1, 2, 4]
     # While the first of them is called the others are not held.
-    assert states[2] == {"old1": "leased", "old2": "available", "old3": "available", "new4": "leased"}
+    leased = {message_id for message_id, status in states[2].items() if status == "leased"}
+    assert leased == {"old1", "new4"}
     assert bench.states == {}
 
 
@@ -382,32 +333,21 @@ def test_in_a_larger_lease_all_messages_that_may_not_wait_are_called_alone(bench
     assert function.ids == [["new1"], ["new2", "new3"], ["old1"], ["old2"], ["new4"]]
 
 
-def test_a_retry_that_finds_only_leased_messages_fails(bench: Workbench) -> None:
-    bench.put("a", "b")
-    bench.lease(1)
-    bench.hook.acknowledge_messages(bench.inbox_id, bench.lease(1).lease_id)
-    retry(bench)
-
-    with pytest.raises(BatchError, match="no message is available, and 1 are leased"):
-        batches(bench, Function()).run()
-
-
 def test_a_retry_that_processes_some_messages_fails_while_others_are_leased(bench: Workbench) -> None:
     bench.put("a", "b")
     bench.lease(1)
     retry(bench)
 
-    with pytest.raises(BatchError, match="1 are leased"):
+    with pytest.raises(BatchError, match="no message is available, and 1 are leased"):
         batches(bench, Function()).run()
     assert bench.states == {"a": "leased"}
 
 
-@pytest.mark.parametrize("attempt", [1, 2])
-def test_a_task_whose_inbox_has_been_processed_succeeds_in_each_try(bench: Workbench, attempt: int) -> None:
+def test_a_retry_whose_inbox_has_been_processed_succeeds(bench: Workbench) -> None:
     bench.put("a")
     bench.hook.acknowledge_messages(bench.inbox_id, bench.lease().lease_id)
     bench.put("bad", lease_count=5)
-    bench.ti.try_number = attempt
+    retry(bench)
     bench.hook.release_messages(bench.inbox_id, bench.lease().lease_id)
 
     assert bench.states == {"bad": "quarantined"}
@@ -511,9 +451,7 @@ def test_nothing_is_leased_if_the_dead_letter_dag_is_missing(bench: Workbench) -
     assert bench.service.count("lease") == 0
 
 
-def test_a_message_that_the_dead_letter_dag_rejects_is_left_to_its_lease_and_fails_the_task(
-    bench: Workbench,
-) -> None:
+def test_a_message_that_the_dead_letter_dag_rejects_is_left_to_its_lease(bench: Workbench) -> None:
     bench.allow_dead_letters(after=3)
     bench.supervisor.faults.append(lambda message: api_error(422))
     bench.put("bad", lease_count=2)
