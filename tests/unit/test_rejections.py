@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,7 +12,6 @@ import pytest
 from airflow.sdk.execution_time.comms import TriggerDagRun
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
@@ -46,40 +45,17 @@ def test_a_message_becomes_no_dead_letter_while_its_target_may_be_at_fault(bench
     assert bench.states == {"a": "leased", "b": "leased"}
 
 
-@pytest.mark.parametrize("order", [("bad", "good"), ("good", "bad")])
+@pytest.mark.parametrize(("order", "error"), [(("bad", "good"), REJECTED), (("good", "bad"), api_error(500))])
 def test_a_run_of_another_message_before_it_or_after_it_shows_that_a_message_is_at_fault(
-    bench: Workbench, order: tuple[str, str]
+    bench: Workbench, order: tuple[str, str], error: Fault
 ) -> None:
     bench.allow_dead_letters(after=1)
-    bench.supervisor.refuse("bad", REJECTED)
+    bench.supervisor.refuse("bad", error)
     bench.put(*order)
     bench.dispatcher(attempt=2).drain()
 
     assert reasons(bench) == {"bad": "rejected"}
     assert bench.states == {}
-
-
-def test_messages_of_one_lease_show_whether_the_target_is_at_fault(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=1)
-    bench.supervisor.refuse("bad", REJECTED)
-    bench.put("bad", "good1", "good2")
-    bench.dispatcher().drain(bench.lease())
-
-    assert reasons(bench) == {"bad": "rejected"}
-    assert bench.states == {}
-
-
-def test_a_run_that_another_drain_started_shows_nothing(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=1)
-    bench.supervisor.refuse("bad", REJECTED)
-    bench.put("good")
-    bench.dispatcher().drain()
-    bench.put("bad", lease_count=1)
-
-    with pytest.raises(TargetError):
-        bench.dispatcher().drain()
-    assert bench.dead_letters == {}
-    assert bench.states == {"bad": "leased"}
 
 
 def test_a_target_that_breaks_in_a_drain_makes_no_dead_letters(bench: Workbench) -> None:
@@ -148,65 +124,20 @@ def test_a_message_on_which_an_expression_fails_needs_no_run_of_another(bench: W
     assert bench.states == {}
 
 
-def test_a_5xx_counts_as_a_rejection(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=2)
-    bench.supervisor.refuse("a", api_error(500))
-    bench.put("a", lease_count=1)
-    bench.put("good")
-    drained(bench)
-
-    assert reasons(bench) == {"a": "rejected"}
-    assert bench.states == {}
-
-
-def test_a_run_that_airflow_stored_before_its_5xx_is_found(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=1)
-    bench.put("a")
-
-    def stored_and_failed(asked: Fault) -> Fault:
-        bench.start_before("a")
-        return api_error(503)
-
-    bench.supervisor.faults.append(stored_and_failed)  # type: ignore[arg-type]
-    dispatcher = bench.dispatcher()
-    dispatcher.drain()
-
-    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
-    assert bench.dead_letters == {}
-    assert bench.states == {}
-
-
-@pytest.mark.parametrize("attributes", [{"lease_count": "4"}, {"lease_count": 4.0}])
-def test_a_delivery_count_may_be_text_or_a_float(bench: Workbench, attributes: dict[str, object]) -> None:
-    bench.allow_dead_letters()
-    bench.supervisor.refuse("bad", REJECTED)
-    bench.put("bad")
-    lease = bench.lease()
-    lease.messages[0]["message_attributes"] = attributes  # type: ignore[typeddict-item]
-
-    with pytest.raises(TargetError):
-        bench.dispatcher().drain(lease)
-    assert reasons(bench) == {"bad": "target"}
-
-
-@pytest.mark.parametrize("attributes", [{"lease_count": "many"}, {"lease_count": None}, {}, None, ["x"]])
-def test_without_a_delivery_count_a_message_at_fault_becomes_one_at_once_and_is_found_later(
-    bench: Workbench, attributes: object
-) -> None:
+def test_a_message_at_fault_without_a_delivery_count_becomes_one_at_once(bench: Workbench) -> None:
     bench.allow_dead_letters()
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
     lease = bench.lease()
     for message in lease.messages:
-        message["message_attributes"] = attributes  # type: ignore[typeddict-item]
+        message["message_attributes"] = {}
     bench.dispatcher().drain(lease)
     assert reasons(bench) == {"bad": "rejected"}
 
     bench.supervisor.faults.clear()
-    bench.supervisor.asked.clear()
     bench.put("bad")
     again = bench.lease()
-    again.messages[0]["message_attributes"] = attributes  # type: ignore[typeddict-item]
+    again.messages[0]["message_attributes"] = {}
     bench.dispatcher().drain(again)
     assert bench.supervisor.started == ["good"]
     assert bench.states == {}
@@ -256,29 +187,12 @@ def test_a_run_is_that_of_its_message_though_the_connection_was_renamed(bench: W
 def test_a_dead_letter_that_a_user_made_up_is_not_that_of_the_message(bench: Workbench) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=2)
-    run_id = run_id_of("a", bench.inbox_id, "workflow__dead__")
-    names = {"connection_id": "workflow_default", "inbox_id": bench.inbox_id, "message_id": "a"}
-    bench.supervisor.runs["dead", run_id] = names
-    bench.supervisor.users["dead", run_id] = "somebody"
+    key = "dead", run_id_of("a", bench.inbox_id, DEAD_LETTER_PREFIX)
+    bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id, "message_id": "a"}
+    bench.supervisor.users[key] = "somebody"
     bench.dispatcher().drain()
 
     assert bench.supervisor.started == ["a"]
-    assert bench.states == {}
-
-
-def test_redelivered_messages_find_their_runs(bench: Workbench) -> None:
-    bench.allow_dead_letters()
-    bench.put(*"abc")
-    bench.service.fault("status", operation="ack", status=403, times=None)
-    with pytest.raises(Exception, match="403"):
-        bench.dispatcher().drain()
-    bench.service.emulator.faults.clear()
-    bench.service.store.messages.expire()
-    dispatcher = bench.dispatcher()
-    dispatcher.drain()
-
-    assert sorted(bench.supervisor.started) == ["a", "b", "c"]
-    assert dispatcher.counts.result["existing"]["count"] == 3
     assert bench.states == {}
 
 
@@ -291,7 +205,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     dispatcher = drained(bench)
 
     assert bench.states == {"bad1": "leased"}
-    [conf] = bench.dead_letters.values()
+    conf = bench.supervisor.runs["dead", run_id_of("bad2", bench.inbox_id, DEAD_LETTER_PREFIX)]
     message = json.loads(conf.pop("message_json"))
     assert conf == {
         "connection_id": bench.hook.workflow_conn_id,
@@ -311,17 +225,6 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     assert not dispatcher.counts.causes
 
 
-def test_the_id_of_its_run_follows_from_those_of_message_and_inbox(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=1)
-    bench.supervisor.refuse("bad", REJECTED)
-    bench.put("bad", "good")
-    drained(bench)
-
-    run_id = bench.run_id("bad").replace("workflow__", "workflow__dead__")
-    assert ("dead", run_id) in bench.supervisor.runs
-    assert run_id == run_id_of("bad", bench.inbox_id, DEAD_LETTER_PREFIX)
-
-
 def test_it_is_counted_and_logged_once_without_its_payload(
     bench: Workbench, counted: Counted, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -339,9 +242,7 @@ def test_it_is_counted_and_logged_once_without_its_payload(
     assert "a secret" not in caplog.text
 
 
-def test_a_dead_letter_that_was_not_acknowledged_is_found_and_starts_no_run_of_a_mended_target(
-    bench: Workbench,
-) -> None:
+def test_a_dead_letter_that_was_not_acknowledged_is_found_again(bench: Workbench) -> None:
     bench.allow_dead_letters(after=1)
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
@@ -371,9 +272,13 @@ def test_a_message_with_a_run_never_becomes_a_dead_letter(bench: Workbench) -> N
     assert bench.states == {}
 
 
-@pytest.mark.parametrize("error", [api_error(503), lost("HTTPStatusError"), lost("ReadError")])
+@pytest.mark.parametrize(
+    ("error", "ending", "existing"),
+    [(api_error(503), nullcontext(), ["a"]), (lost("ReadError"), pytest.raises(TargetError), [])],
+    ids=["503", "no answer"],
+)
 def test_a_message_whose_run_was_started_although_the_answer_is_an_error_becomes_none(
-    bench: Workbench, error: Fault
+    bench: Workbench, error: Fault, ending: Any, existing: list[str]
 ) -> None:
     def stored_and_failed(asked: TriggerDagRun) -> Fault | None:
         if not asked.run_id.startswith("workflow__a__"):
@@ -385,14 +290,14 @@ def test_a_message_whose_run_was_started_although_the_answer_is_an_error_becomes
     bench.supervisor.faults.append(stored_and_failed)
     bench.put("a", lease_count=3)
     bench.put("good")
-    with contextlib.suppress(TargetError):
-        bench.ready_dispatcher(lease_limit=100).drain()
+    dispatcher = bench.ready_dispatcher(lease_limit=100)
+    with ending:
+        dispatcher.drain()
     assert bench.dead_letters == {}
+    assert dispatcher.counts.result["existing"]["ids"] == existing
 
 
-def test_no_dead_letter_is_started_while_it_is_not_known_whether_the_message_has_a_run(
-    bench: Workbench,
-) -> None:
+def test_a_message_that_may_have_a_run_becomes_no_dead_letter(bench: Workbench) -> None:
     bench.allow_dead_letters(after=1)
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
@@ -413,9 +318,8 @@ def test_an_unmatched_message_becomes_one_only_if_that_was_chosen(
     bench.put("b", lease_count=2)
     bench.dispatcher(match="payload.wanted").drain(bench.lease())
 
-    assert {
-        each: (conf["reason"], conf["target_dag_id"]) for each, conf in bench.dead_letters.items()
-    } == buried
+    letters = bench.dead_letters.items()
+    assert {message: (conf["reason"], conf["target_dag_id"]) for message, conf in letters} == buried
     assert set(bench.states) == {"a", "b"} - set(buried)
 
 
@@ -462,21 +366,6 @@ def test_no_dead_letter_is_started_for_a_message_that_is_no_longer_held(
         bench.dispatcher().drain()
 
     assert bench.dead_letters == {}
-
-
-def test_a_message_with_any_id_and_payload_is_restored_exactly(bench: Workbench) -> None:
-    bench.allow_dead_letters()
-    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "handle" else None)
-    payload = {"nul": "a\0b", "half": "\ud800", "big": 2**70, "deep": [[[[1e300, -0.0]]]], "caf\u00e9": ""}
-    bench.put("\ud800 caf\u00e9\0", lease_count=3, payload=payload)
-    with pytest.raises(TargetError):
-        bench.dispatcher().drain()
-
-    [conf] = bench.dead_letters.values()
-    assert json.dumps(conf, ensure_ascii=False).isascii()
-    message = message_of(conf)
-    assert message["id"] == "\ud800 caf\u00e9\0"
-    assert message["payload"] == payload
 
 
 def test_no_run_is_started_after_its_lease_ended_while_airflow_was_asked(

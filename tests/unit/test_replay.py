@@ -10,34 +10,25 @@ import pytest
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.replay import (
-    NotADeadLetterError,
-    NoTargetError,
-    Replay,
-)
+from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
-from tests.unit.counted import Counted, counted
+from tests.unit.counted import Counted
 from tests.unit.fakes import api_error
 from tests.unit.workbench import Workbench
-
-__all__ = ["counted"]
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
 PAYLOADS = {
     "plain": '{"n": 1}',
     "null": "null",
-    "integer": str(2**70),
-    "float": "1e300",
     "zero": "-0.0",
     "digits": "9" * 5000,
-    "nul": '{"a": "b\\u0000"}',
     "surrogate": '"\\ud800"',
     "text": '"caf\u00e9 \u2028"',
-    **{f"depth {depth}": "[" * depth + "1" + "]" * depth for depth in (147, 148, 299, 300, 3000, 100_000)},
+    **{f"depth {depth}": "[" * depth + "1" + "]" * depth for depth in (147, 148, 100_000)},
 }
-IDS = ["a", "\\ud800 \u00e9\\u0000", "x" * 225, "x" * 300, "..", "1"]
+IDS = ["a", "\\ud800 \u00e9\\u0000", "x" * 300]
 
 
 def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
@@ -57,7 +48,9 @@ def buried(
 ) -> dict[str, Any]:
     """The conf of its dead letter, as a database returns it."""
     conf = conf_of(message, connection_id, inbox_id, target, Reason.REJECTED, "a cause")
-    stored: dict[str, Any] = json.loads(json.dumps(conf))
+    text = json.dumps(conf, ensure_ascii=False)
+    assert text.isascii()
+    stored: dict[str, Any] = json.loads(text)
     return stored
 
 
@@ -80,13 +73,10 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
 @pytest.mark.parametrize("message_id", IDS)
 def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: str) -> None:
     message = leased(message_id)
-    conf = buried(message)
-    dead = run_id_of(message["id"], INBOX_ID, DEAD_LETTER_PREFIX)
-
-    replay = Replay.of(conf)
+    replay = Replay.of(buried(message))
 
     assert replay.run_id == run_id_of(message["id"], INBOX_ID)
-    assert replay.dead_letter_run_id == dead
+    assert replay.dead_letter_run_id == run_id_of(message["id"], INBOX_ID, DEAD_LETTER_PREFIX)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +96,6 @@ def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: 
 def test_a_conf_that_is_no_dead_letter_is_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(NotADeadLetterError):
         Replay.of({**buried(leased()), **change})
-    with pytest.raises(NotADeadLetterError):
-        Replay.of({})
 
 
 def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted) -> None:
@@ -117,13 +105,8 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
 
     assert outcomes == [("handle", Start.STARTED), ("handle", Start.EXISTING)]
     assert bench.supervisor.runs == {("handle", replay.run_id): replay.conf}
-    assert counted.totals == {"replayed": 1}
-
-
-def test_its_note_says_where_it_comes_from(bench: Workbench) -> None:
-    Replay.of(buried(leased())).start(TaskRuns(bench.ti), origin="a test")
-
     assert bench.supervisor.asked[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
+    assert counted.totals == {"replayed": 1}
 
 
 def test_without_a_target_another_one_is_needed(bench: Workbench) -> None:
