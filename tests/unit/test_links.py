@@ -61,9 +61,9 @@ def run_id(message_id: str) -> str:
     return run_id_of(message_id, INBOX)
 
 
-def started_runs(of: Any = None) -> tuple[str, dict[str, list[str]]]:
+def started_runs(of: Any) -> tuple[str, dict[str, list[str]]]:
     """Path and query of the link."""
-    parts = urlsplit(StartedRunsLink().get_link(of or operator(), ti_key=TI))
+    parts = urlsplit(StartedRunsLink().get_link(of, ti_key=TI))
     assert (parts.scheme, parts.netloc) == ("https", "airflow.example.com")
     return parts.path, parse_qs(parts.query)
 
@@ -75,31 +75,42 @@ def test_the_editor_link_is_the_address_of_the_guess(task: Returned) -> None:
     assert link == "https://editor.example.com/?step=a"
 
 
-@pytest.mark.parametrize("value", [None, {"title": "x"}, {"prefilled_url": "javascript:alert(1)"}, []])
+@pytest.mark.parametrize("value", [None, {"prefilled_url": "javascript:alert(1)"}, []])
 def test_without_a_web_address_there_is_no_editor_link(task: Returned, value: Any) -> None:
     task.value = value
 
     assert WorkflowEditorLink().get_link(operator(), ti_key=TI) == ""
 
 
-def test_one_started_run_is_linked_as_a_list_of_it(task: Returned) -> None:
-    task.value = result("m:1+a")
+@pytest.mark.parametrize(
+    ("targets", "page"),
+    [
+        ("handle", "/under/dags/handle/runs"),
+        ({"first": "payload.x"}, "/under/dags/first/runs"),
+        ({"first": "payload.x", "second": "payload"}, "/under/dag_runs"),
+    ],
+)
+def test_started_runs_are_linked_as_a_list_of_them(task: Returned, targets: Any, page: str) -> None:
+    task.value = result("m:1+a", "b")
 
-    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [run_id("m:1+a")]})
+    pattern = f"{run_id('m:1+a')}|{run_id('b')}"
+    assert started_runs(operator(targets)) == (page, {"run_id_pattern": [pattern]})
 
 
-def test_several_started_runs_are_linked_as_a_list_of_them(task: Returned) -> None:
-    task.value = result("a", "b")
-
-    assert started_runs() == ("/under/dags/handle/runs", {"run_id_pattern": [f"{run_id('a')}|{run_id('b')}"]})
-
-
-@pytest.mark.parametrize("count", [20, 100])
-def test_more_runs_than_an_address_can_name_are_linked_as_a_list_of_that_time(
-    task: Returned, count: int
+@pytest.mark.parametrize(
+    ("returned", "options"),
+    [
+        pytest.param(result(*[f"{n:050}" for n in range(20)]), {}, id="more than an address can name"),
+        pytest.param(result("a", count=500), {}, id="more than ids"),
+        pytest.param(result("a"), {"once_per": "payload.order_id"}, id="ids of business keys"),
+        pytest.param(None, {}, id="a task that failed at its end"),
+    ],
+)
+def test_runs_whose_ids_are_not_all_known_are_linked_as_a_list_of_that_time(
+    task: Returned, returned: Any, options: dict[str, Any]
 ) -> None:
-    task.value = result(*[f"{n:050}" for n in range(count)])
-    path, query = started_runs()
+    task.value = returned
+    path, query = started_runs(operator(**options))
 
     assert path == "/under/dags/handle/runs"
     assert query["run_id_pattern"] == ["workflow__"]
@@ -107,77 +118,20 @@ def test_more_runs_than_an_address_can_name_are_linked_as_a_list_of_that_time(
     assert datetime.fromisoformat(query["run_after_lte"][0]) >= datetime.now(UTC)
 
 
-def test_runs_with_the_ids_of_business_keys_are_linked_as_a_list_of_that_time(task: Returned) -> None:
-    task.value = result("a")
-    path, query = started_runs(operator(once_per="payload.order_id"))
+@pytest.mark.parametrize(("target", "returned"), [("handle", result()), (None, [{"id": "a"}])])
+def test_where_nothing_was_started_there_is_no_link(task: Returned, target: Any, returned: Any) -> None:
+    task.value = returned
 
-    assert (path, query["run_id_pattern"]) == ("/under/dags/handle/runs", ["workflow__"])
-    assert "run_after_gte" in query
-
-
-def test_more_runs_than_ids_are_linked_as_a_list_of_that_time(task: Returned) -> None:
-    task.value = result(*[str(n) for n in range(100)], count=500)
-    path, query = started_runs()
-
-    assert path == "/under/dags/handle/runs"
-    assert query["run_id_pattern"] == ["workflow__"]
+    assert StartedRunsLink().get_link(operator(target), ti_key=TI) == ""
 
 
-def test_runs_of_several_dags_are_linked_as_a_list_over_all_dags(task: Returned) -> None:
-    task.value = result("a", "b")
-    path, query = started_runs(operator({"first": "payload.x", "second": "payload"}))
-
-    assert path == "/under/dag_runs"
-    assert query["run_id_pattern"] == [f"{run_id('a')}|{run_id('b')}"]
-
-
-def test_one_run_of_one_of_several_dags_is_linked_by_its_id(task: Returned) -> None:
-    task.value = result("a")
-
-    assert started_runs(operator({"first": "payload.x", "second": "payload"})) == (
-        "/under/dag_runs",
-        {"run_id_pattern": [run_id("a")]},
-    )
-
-
-def test_one_dag_with_an_expression_is_that_dag(task: Returned) -> None:
-    task.value = result("a", "b")
-
-    assert started_runs(operator({"first": "payload.x"}))[0] == "/under/dags/first/runs"
-
-
-def test_where_nothing_was_started_there_is_no_link(task: Returned) -> None:
-    task.value = result()
-
-    assert StartedRunsLink().get_link(operator(), ti_key=TI) == ""
-
-
-def test_a_task_that_returns_messages_has_no_link(task: Returned) -> None:
-    task.value = [{"id": "a"}]
-
-    assert StartedRunsLink().get_link(operator(None), ti_key=TI) == ""
-
-
-@pytest.mark.parametrize("state", ["deferred", "failed"])
-def test_what_a_task_returned_is_not_read_unless_it_succeeded(task: Returned, state: str) -> None:
+@pytest.mark.parametrize(("state", "is_pushed"), [("deferred", True), ("failed", True), ("success", False)])
+def test_what_a_task_did_not_return_is_not_read(task: Returned, state: str, is_pushed: bool) -> None:
     """Airflow logs an ERROR where an XCom that is read is not there."""
     ti = SimpleNamespace(**{**vars(TI), "state": state})
 
-    WorkflowEditorLink().get_link(operator(), ti_key=ti)
-    StartedRunsLink().get_link(operator(), ti_key=ti)
+    StartedRunsLink().get_link(operator(do_xcom_push=is_pushed), ti_key=ti)
     assert task.requests == 0
-
-
-@pytest.mark.parametrize("do_xcom_push", [True, False])
-def test_a_task_that_returned_nothing_is_linked_as_a_list_of_that_time(
-    task: Returned, do_xcom_push: bool
-) -> None:
-    """One that failed at its end may have started runs before."""
-    path, query = started_runs(operator(do_xcom_push=do_xcom_push))
-
-    assert path == "/under/dags/handle/runs"
-    assert query["run_id_pattern"] == ["workflow__"]
-    assert "run_after_gte" in query
 
 
 def test_without_an_address_of_airflow_the_link_is_a_path(
@@ -191,12 +145,9 @@ def test_without_an_address_of_airflow_the_link_is_a_path(
 
 
 def test_the_link_of_a_replay_is_the_page_of_its_run(task: Returned) -> None:
+    assert ReplayedRunLink().get_link(operator(None), ti_key=TI) == "", "it failed"
     task.value = {"dag_id": "handle", "run_id": "workflow__a~+__0", "outcome": "existing"}
 
     link = ReplayedRunLink().get_link(operator(None), ti_key=TI)
 
     assert link == "https://airflow.example.com/under/dags/handle/runs/workflow__a~%2B__0"
-
-
-def test_a_replay_that_failed_has_no_link(task: Returned) -> None:
-    assert ReplayedRunLink().get_link(operator(None), ti_key=TI) == ""

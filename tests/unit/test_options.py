@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -47,7 +48,6 @@ OUTPUT = SimpleNamespace(resolve=lambda context: "not ][")
         ("lease_limit", 0, "1 to 100"),
         ("lease_limit", 101, "1 to 100"),
         ("lease_limit", True, "1 to 100"),
-        ("lease_limit", "10", "1 to 100"),
         ("lease_seconds", 59, "60 to 3600"),
         ("lease_seconds", 3601, "60 to 3600"),
         ("lease_seconds", 300.5, "60 to 3600"),
@@ -109,12 +109,8 @@ def test_templates_and_outputs_of_other_tasks_are_left_alone(targets: Any, match
 @pytest.mark.parametrize(
     ("value", "later"),
     [
-        ("{{ params.x }}", True),
-        ("a {% if x %}b{% endif %}", True),
-        (OUTPUT, True),
-        ("plain", False),
-        ({"a": 1}, False),
-        (None, False),
+        *((value, True) for value in ("{{ params.x }}", "a {% if x %}b{% endif %}", OUTPUT)),
+        *((value, False) for value in ("plain", {"a": 1}, None)),
     ],
 )
 def test_templates_and_outputs_are_known_later(value: Any, later: bool) -> None:
@@ -154,12 +150,6 @@ EXPLICIT: dict[str, Any] = {
 }
 
 START_RUNS = {"inbox": "orders", "trigger_dag_id": "handle"}
-OPERATORS = [
-    pytest.param(WorkflowInboxSensor, START_RUNS, (20, MINUTES_10), id="sensor"),
-    pytest.param(WorkflowInboxDispatchOperator, START_RUNS, (5, MINUTES_10), id="dispatch"),
-    pytest.param(WorkflowDeadLetterReplayOperator, {}, (20, timedelta(hours=6)), id="replay"),
-]
-with_each_operator = pytest.mark.parametrize(("operator", "arguments", "expected"), OPERATORS)
 
 
 @contextmanager
@@ -174,111 +164,88 @@ def scheduled(dag: DAG) -> dict[str, Any]:
     return {name: getattr(task, name) for name in NAMES}
 
 
-@with_each_operator
-def test_retries_with_growing_and_limited_pauses_are_the_default(
-    operator: Any, arguments: dict[str, Any], expected: Any
+@pytest.mark.parametrize(
+    ("operator", "arguments", "retries", "limit"),
+    [
+        (WorkflowInboxSensor, START_RUNS, 20, MINUTES_10),
+        (WorkflowInboxDispatchOperator, START_RUNS, 5, MINUTES_10),
+        (WorkflowDeadLetterReplayOperator, {"conf": {}}, 20, timedelta(hours=6)),
+    ],
+)
+def test_retries_with_growing_and_limited_pauses_are_the_default_of_a_task_and_of_a_mapped_one(
+    operator: Any, arguments: dict[str, Any], retries: int, limit: timedelta
 ) -> None:
-    made = operator(task_id="t", **arguments)
+    with a_dag() as dag:
+        mapped = operator.partial(task_id="t").expand_kwargs([arguments])
+    read = scheduled(dag)
 
-    assert (made.retries, made.max_retry_delay) == expected
-    assert made.retry_delay == SECONDS_10
-    assert made.retry_exponential_backoff
+    assert (read["retries"], read["retry_delay"], read["max_retry_delay"]) == (retries, SECONDS_10, limit)
+    assert read["retry_exponential_backoff"] in (True, 2)
+    for task in (operator(task_id="t", **arguments), mapped.unmap(arguments)):
+        assert (task.retries, task.retry_delay, task.max_retry_delay) == (retries, SECONDS_10, limit)
+        assert task.retry_exponential_backoff
 
 
-@with_each_operator
-def test_an_explicit_value_wins(operator: Any, arguments: dict[str, Any], expected: Any) -> None:
-    made = operator(task_id="t", **arguments, **EXPLICIT)
+def dispatch_operator(**options: Any) -> Any:
+    return WorkflowInboxDispatchOperator(task_id="t", **START_RUNS, **options)
+
+
+def test_an_explicit_value_wins() -> None:
+    made = dispatch_operator(**EXPLICIT)
 
     assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
-    assert not made.retry_exponential_backoff
+    assert dispatch_operator(max_retry_delay=None).max_retry_delay is None
 
 
-@with_each_operator
-@pytest.mark.parametrize("level", ["dag", "task group", "outer task group", "task"])
-def test_default_args_win(operator: Any, arguments: dict[str, Any], expected: Any, level: str) -> None:
-    at = {
-        each: EXPLICIT if each == level else {} for each in ("dag", "task group", "outer task group", "task")
-    }
+@pytest.mark.parametrize("level", ["dag", "outer task group", "task group", "task"])
+def test_default_args_win(level: str) -> None:
+    at = defaultdict(dict, {level: EXPLICIT})
     with (
         a_dag(**at["dag"]),
         TaskGroup("outer", default_args=at["outer task group"]),
         TaskGroup("inner", default_args=at["task group"]),
     ):
-        made = operator(task_id="t", default_args=at["task"], **arguments)
+        made = dispatch_operator(default_args=at["task"])
 
     assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
 
 
-def test_no_limit_of_the_pauses_is_an_explicit_value_too() -> None:
-    assert (
-        WorkflowInboxDispatchOperator(task_id="t", **START_RUNS, max_retry_delay=None).max_retry_delay is None
-    )
-
-
-@with_each_operator
-def test_a_longer_first_pause_raises_the_default_limit_but_not_a_given_one(
-    operator: Any, arguments: dict[str, Any], expected: Any
-) -> None:
+def test_a_longer_first_pause_raises_the_default_limit_but_not_an_explicit_one() -> None:
     day = timedelta(days=1)
 
-    assert operator(task_id="t", **arguments, retry_delay=86400).max_retry_delay == day
-    assert operator(task_id="t", **arguments, retry_delay=5).max_retry_delay == expected[1]
-    limited = operator(task_id="t", **arguments, retry_delay=day, max_retry_delay=timedelta(minutes=10))
-    assert limited.max_retry_delay == MINUTES_10
+    assert dispatch_operator(retry_delay=86400).max_retry_delay == day
+    assert dispatch_operator(retry_delay=5).max_retry_delay == MINUTES_10
+    assert dispatch_operator(retry_delay=day, max_retry_delay=MINUTES_10).max_retry_delay == MINUTES_10
 
 
-@with_each_operator
-def test_a_class_of_the_users_own_keeps_the_defaults_that_it_does_not_replace(
-    operator: Any, arguments: dict[str, Any], expected: Any
-) -> None:
-    class Own(operator):  # type: ignore[misc]
+def test_a_class_of_the_users_own_keeps_the_defaults_that_it_does_not_replace() -> None:
+    class Own(WorkflowInboxDispatchOperator):
         RETRIES = 7
 
     with a_dag() as dag:
-        made = Own(task_id="t", **arguments)
-        mapped = Own.partial(task_id="mapped").expand_kwargs([arguments or {"conf": {}}])
+        made = Own(task_id="t", **START_RUNS)
+        mapped = Own.partial(task_id="mapped").expand_kwargs([START_RUNS])
 
     assert dag.task_ids == ["t", "mapped"]
     assert (made.retries, made.retry_delay) == (mapped.retries, mapped.retry_delay) == (7, SECONDS_10)
-    assert made.max_retry_delay == mapped.max_retry_delay == expected[1]
+    assert made.max_retry_delay == mapped.max_retry_delay == MINUTES_10
 
 
-@with_each_operator
-def test_a_mapped_task_has_the_same_defaults_for_the_scheduler_and_the_worker(
-    operator: Any, arguments: dict[str, Any], expected: Any
-) -> None:
-    with a_dag() as dag:
-        mapped = operator.partial(task_id="t").expand_kwargs([arguments or {"conf": {}}])
-    read = scheduled(dag)
-
-    assert (read["retries"], read["max_retry_delay"]) == expected
-    assert read["retry_delay"] == SECONDS_10
-    assert read["retry_exponential_backoff"] in (True, 2)
-    unmapped = mapped.unmap(arguments)
-    assert (unmapped.retries, unmapped.retry_delay, unmapped.max_retry_delay) == (
-        read["retries"],
-        read["retry_delay"],
-        read["max_retry_delay"],
-    )
-    assert unmapped.retry_exponential_backoff
-
-
-@with_each_operator
 @pytest.mark.parametrize("level", ["dag", "outer task group", "task", "argument"])
-def test_an_explicit_value_of_a_mapped_task_wins(
-    operator: Any, arguments: dict[str, Any], expected: Any, level: str
-) -> None:
-    at = {each: EXPLICIT if each == level else {} for each in ("dag", "outer task group", "task", "argument")}
+def test_an_explicit_value_of_a_mapped_task_wins(level: str) -> None:
+    at = defaultdict(dict, {level: EXPLICIT})
     with (
         a_dag(**at["dag"]) as dag,
         TaskGroup("outer", default_args=at["outer task group"]),
         TaskGroup("inner"),
     ):
-        partial = operator.partial(task_id="t", default_args=at["task"], **at["argument"])
-        mapped = partial.expand_kwargs([arguments or {"conf": {}}])
+        partial = WorkflowInboxDispatchOperator.partial(
+            task_id="t", default_args=at["task"], **at["argument"]
+        )
+        mapped = partial.expand_kwargs([START_RUNS])
 
     assert scheduled(dag) == EXPLICIT
-    unmapped = mapped.unmap(arguments)
+    unmapped = mapped.unmap(START_RUNS)
     assert {name: getattr(unmapped, name) for name in NAMES} == EXPLICIT
 
 
@@ -335,19 +302,18 @@ def rendered(make: Callable[[], Any], value: Any, ti: Any = None) -> tuple[Any, 
     return context["task"], context
 
 
-@pytest.mark.parametrize("name", [DAY, TEMPLATE], ids=["written", "rendered"])
 @pytest.mark.parametrize(
     "make",
     [
-        lambda name: WorkflowInboxDispatchOperator(inbox=name, **ROUTED),
-        lambda name: WorkflowInboxSensor(inbox=name, deferrable=False, mode="reschedule", **ROUTED),
+        lambda: WorkflowInboxDispatchOperator(inbox=TEMPLATE, **ROUTED),
+        lambda: WorkflowInboxSensor(inbox=TEMPLATE, deferrable=False, mode="reschedule", **ROUTED),
     ],
     ids=["operator", "sensor"],
 )
-def test_a_number_is_the_name_of_an_inbox(bench: Workbench, make: Callable[[str], Any], name: str) -> None:
+def test_a_number_is_the_name_of_an_inbox(bench: Workbench, make: Callable[[], Any]) -> None:
     bench.service.open_inbox(DAY)
     bench.service.put(DAY, {"n": 1}, ids=["a"])
-    operator, context = rendered(lambda: make(name), DAY, bench.ti)
+    operator, context = rendered(make, DAY, bench.ti)
 
     assert operator.execute(context)["started"]["ids"] == ["a"]
 
@@ -371,10 +337,6 @@ def test_an_inbox_whose_name_is_a_number_is_managed(bench: Workbench) -> None:
     [
         (lambda: WorkflowInboxDispatchOperator(inbox=TEMPLATE, **ROUTED), "inbox"),
         (lambda: WorkflowInboxSensor(inbox=TEMPLATE, deferrable=True, **ROUTED), "inbox"),
-        (
-            lambda: WorkflowInboxSensor(inbox="orders", workflow_conn_id=TEMPLATE, **ROUTED),
-            "workflow_conn_id",
-        ),
         (lambda: WorkflowEnsureInboxOperator(task_id="a", name=TEMPLATE, **SUBSCRIPTION), "name"),
         (lambda: WorkflowPauseInboxOperator(task_id="a", inbox=TEMPLATE), "inbox"),
         (

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 
 
@@ -14,14 +15,15 @@ def message(payload: Any) -> dict[str, Any]:
     return {"id": "m", "created_at": "2026-01-01", "payload": payload, "message_attributes": {}}
 
 
-@pytest.mark.parametrize("value", [0, "x", [0], True])
-def test_what_jmespath_takes_as_true_matches(value: Any) -> None:
-    assert Routes(None, "payload.v").accepts(message({"v": value}))
-
-
-@pytest.mark.parametrize("value", [None, False, "", [], {}])
-def test_what_jmespath_takes_as_false_does_not_match(value: Any) -> None:
-    assert not Routes(None, "payload.v").accepts(message({"v": value}))
+@pytest.mark.parametrize(
+    ("value", "is_true"),
+    [
+        *((value, True) for value in (0, "x", [0], True)),
+        *((value, False) for value in (None, False, "", [], {})),
+    ],
+)
+def test_a_value_is_true_or_false_as_in_jmespath(value: Any, is_true: bool) -> None:
+    assert Routes(None, "payload.v").accepts(message({"v": value})) is is_true
 
 
 def test_an_expression_sees_every_field_of_a_message() -> None:
@@ -30,11 +32,20 @@ def test_an_expression_sees_every_field_of_a_message() -> None:
     assert Routes(None, expression).accepts(message({"v": 1}))
 
 
-def test_without_expressions_every_message_goes_to_the_one_dag() -> None:
-    routes = Routes("handle")
-
-    assert routes.target(message(None)) == "handle"
-    assert routes.dag_ids == ["handle"]
+@pytest.mark.parametrize(
+    ("targets", "match", "payload", "dag_id"),
+    [
+        ("a", None, None, "a"),
+        ("a", "payload.wanted", {}, None),
+        ({"a": "payload.a"}, None, {}, None),
+        ({"a": "payload"}, "payload.wanted", {"wanted": True}, "a"),
+        ({"a": "payload"}, "payload.wanted", {"other": 1}, None),
+    ],
+)
+def test_a_message_has_the_dag_that_match_and_expressions_choose(
+    targets: Any, match: str | None, payload: Any, dag_id: str | None
+) -> None:
+    assert Routes(targets, match).target(message(payload)) == dag_id
 
 
 def test_expressions_are_tried_in_their_order() -> None:
@@ -42,18 +53,6 @@ def test_expressions_are_tried_in_their_order() -> None:
 
     assert [routes.target(message({"n": n})) for n in (11, 10)] == ["big", "any"]
     assert routes.dag_ids == ["big", "any", "never"]
-
-
-def test_what_matches_nothing_is_for_no_dag() -> None:
-    assert Routes({"a": "payload.a"}).target(message({})) is None
-    assert Routes("a", "payload.a").target(message({})) is None
-
-
-def test_match_goes_before_the_choice_of_a_dag() -> None:
-    routes = Routes({"a": "payload"}, "payload.wanted")
-
-    assert routes.target(message({"wanted": True})) == "a"
-    assert routes.target(message({"other": 1})) is None
 
 
 @pytest.mark.parametrize(
@@ -84,16 +83,13 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
     ("expression", "hint"),
     [
         ('payload.type == "refund"', SINGLE_QUOTES),
-        ('payload.type != "refund"', SINGLE_QUOTES),
-        ('payload.a && (payload.type == "refund")', SINGLE_QUOTES),
         ('payload.items[?type == "refund"]', SINGLE_QUOTES),
         ('"refund" == payload.type', "reads 'refund', which is no field of a message"),
         ("payload.type == refund", "reads 'refund', which is no field of a message"),
-        ("payload.paid == true", "compares with the field true. Write `true`, in backticks"),
+        ("payload.paid != true", "compares with the field true. Write `true`, in backticks"),
         ("payload.items[?paid == null]", "compares with the field null. Write `null`, in backticks"),
         ("type == 'refund'", NO_FIELD),
         ("type", NO_FIELD),
-        ("!type", NO_FIELD),
         ("payload.a || type", NO_FIELD),
         ("type.name", NO_FIELD),
         ("type[0]", NO_FIELD),
@@ -104,11 +100,7 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
         ("[payload, type]", NO_FIELD),
         ("{a: type}", NO_FIELD),
         ("type[]", NO_FIELD),
-        (
-            "start_with(payload.a, 'b')",
-            r"calls start_with(), which JMESPath does not have",
-        ),
-        ("payload.a[?nosuch(@)]", r"calls nosuch(), which JMESPath does not have"),
+        ("payload.a[?nosuch(@)]", "calls nosuch(), which JMESPath does not have"),
     ],
 )
 def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: str, hint: str) -> None:
@@ -141,20 +133,13 @@ def test_an_expression_that_may_match_is_accepted(expression: str) -> None:
     Routes(None, expression)
 
 
-def deep(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 @pytest.mark.parametrize(
     ("expression", "payload"),
     [
         ("length(payload)", 5),
         ("payload[::0]", [1, 2]),
         ("ceil(payload)", float("inf")),
-        ("to_string(payload)", deep(100_000)),
+        ("to_string(payload)", any_json.decode("[" * 100_000 + "]" * 100_000)),
     ],
 )
 def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, payload: Any) -> None:
@@ -162,15 +147,11 @@ def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, p
         Routes(None, expression).accepts(message(payload))
 
 
-@pytest.mark.parametrize("expression", ["sum(payload)", "length(payload.n)"])
-def test_an_error_of_an_expression_quotes_no_value(expression: str) -> None:
-    with pytest.raises(UnroutableError) as caught:
+@pytest.mark.parametrize(
+    ("expression", "types"),
+    [("sum(payload)", r"sum\(\) takes "), ("abs(payload)", r"abs\(\) takes number, and was given")],
+)
+def test_an_error_of_an_expression_names_the_types_and_quotes_no_value(expression: str, types: str) -> None:
+    with pytest.raises(UnroutableError, match=f"match cannot be evaluated on it: {types}") as caught:
         Routes(None, expression).accepts(message(["4111 1111", {"n": 4111}, 4111]))
     assert "4111" not in str(caught.value)
-
-
-def test_an_error_of_an_expression_names_the_types() -> None:
-    with pytest.raises(
-        UnroutableError, match=r"match cannot be evaluated on it: abs\(\) takes number, and was given"
-    ):
-        Routes(None, "abs(payload)").accepts(message("secret"))
