@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points, packages_distributions
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +29,8 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.documents import ROOT
 
 INFO = get_provider_info()
+NAME = "airflow-provider-workflow"
+PACKAGE = "airflow_provider_workflow"
 OF_A_FULL_FILE = {"state", "source-date-epoch", "versions"}
 """Keys that only a provider in Airflow's own repository has."""
 CONNECTION_PAGE = """
@@ -68,31 +69,52 @@ def test_airflow_does_not_link_to_documentation_of_somebody_else() -> None:
     assert str(urlsplit(url.strip()).hostname).endswith(".invalid")
 
 
-@pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers"])
-def test_every_module_that_it_names_exists(kind: str) -> None:
-    names = [name for group in INFO[kind] for name in group["python-modules"]]
-
-    assert names
-    assert [name for name in names if find_spec(name) is None] == []
+def ours(value: Any) -> set[str]:
+    """The classes, functions and modules of this package that are named there."""
+    return set(re.findall(rf'"({PACKAGE}\.[\w.]+)"', json.dumps(value)))
 
 
-def test_every_object_that_it_names_exists() -> None:
-    named = [each["hook-class-name"] for each in INFO["connection-types"]]
-    named += [each["handler"] for each in INFO.get("asset-uris", []) if each.get("handler")]
-    named += [each["class-name"] for each in INFO["task-decorators"]]
-    for kind in ("extra-links", "queues", "cli"):
-        named += INFO.get(kind, [])
+def test_every_name_in_it_can_be_imported() -> None:
+    named = ours(INFO)
+    assert f"{PACKAGE}.hooks.workflow.WorkflowHook" in named
+    for name in sorted(named):
+        assert pkgutil.resolve_name(name), name
 
-    assert all(pkgutil.resolve_name(name) for name in named)
+
+FOR_USERS = re.compile(r"Workflow\w+(Operator|Sensor|Trigger)$")
+
+
+@pytest.mark.since(3, 3, "what some modules import")
+@pytest.mark.parametrize("folder", ["operators", "sensors", "triggers"])
+def test_every_module_with_a_class_for_users_is_named(folder: str) -> None:
+    for path in (ROOT / PACKAGE / folder).glob("*.py"):
+        module = f"{PACKAGE}.{folder}.{path.stem}"
+        members = vars(pkgutil.resolve_name(module)).values()
+        own = [member for member in members if getattr(member, "__module__", None) == module]
+        is_for_users = any(isinstance(member, type) and FOR_USERS.match(member.__name__) for member in own)
+        assert (module in ours(INFO[folder])) is is_for_users, module
 
 
 def test_airflow_finds_the_connection_type_with_its_hook() -> None:
+    hook = ProvidersManager().hooks["workflow"]
+    assert hook is not None
+    assert hook.hook_class_name == f"{WorkflowHook.__module__}.{WorkflowHook.__name__}"
+    assert hook.connection_id_attribute_name == "workflow_conn_id"
+    assert (hook.package_name, hook.hook_name) == (NAME, "Workflow")
+    assert hook.connection_testable
+
+
+def test_airflow_finds_links_queues_triggers_and_options() -> None:
     manager = ProvidersManager()
-    found = manager.hooks["workflow"]
-    assert found is not None
-    assert found.hook_class_name == f"{WorkflowHook.__module__}.{WorkflowHook.__name__}"
-    assert found.connection_id_attribute_name == "workflow_conn_id"
-    assert found.connection_testable
+    links = {
+        f"{PACKAGE}.links.{name}" for name in ("WorkflowEditorLink", "StartedRunsLink", "ReplayedRunLink")
+    }
+    triggers = {f"{PACKAGE}.triggers.{name}" for name in ("inbox", "notice", "event")}
+
+    assert links <= set(manager.extra_links_class_names)
+    assert f"{PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider" in manager.queue_class_names
+    assert triggers <= {trigger.trigger_class_name for trigger in manager.trigger}
+    assert dict(manager.provider_configs)[NAME]["workflow"]["options"] == config.OPTIONS
 
 
 @pytest.mark.slow
@@ -112,105 +134,6 @@ def test_the_options_of_the_configuration_are_whole() -> None:
     for section in INFO["config"].values():
         for option in section["options"].values():
             assert {"description", "version_added", "type", "example", "default"} <= set(option)
-
-
-NAME = "airflow-provider-workflow"
-PACKAGE = "airflow_provider_workflow"
-EVERY_COMMAND = """
-import contextlib, io, json, sys
-from airflow.cli.cli_config import PROVIDERS_COMMANDS
-from airflow.cli.cli_parser import get_parser
-
-said = {}
-for command in PROVIDERS_COMMANDS:
-    flags = {flag for argument in command.args for flag in argument.flags}
-    if "--output" not in flags:
-        continue
-    words = ["providers", command.name, "--output", "json"]
-    words += [sys.argv[1], "--full"] if "provider_name" in flags else []
-    arguments = get_parser().parse_args(words)
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        arguments.func(arguments)
-    said[command.name] = json.loads(out.getvalue() or "[]")
-print(json.dumps(said))
-"""
-SAY_SOMETHING = {"behaviours", "configs", "get", "hooks", "links", "list", "queues", "triggers", "widgets"}
-"""The commands of Airflow 3.3 that have something to say of a provider such as this one."""
-FOR_USERS = re.compile(r"Workflow\w+(Operator|Sensor|Trigger)$")
-
-
-@pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What each command says of all providers, in one process, as starting Airflow takes seconds."""
-    folder = str(tmp_path_factory.mktemp("airflow"))
-    home = {**os.environ, "AIRFLOW_HOME": folder, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
-    command = [sys.executable, "-W", "ignore", "-c", EVERY_COMMAND, NAME]
-    done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
-def texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from texts(list(value.values()))
-    elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
-
-
-def ours(value: Any) -> set[str]:
-    """The classes, functions and modules of this package that are named there."""
-    return {text for text in texts(value) if text.startswith(f"{PACKAGE}.")}
-
-
-@pytest.mark.slow
-def test_every_command_that_lists_such_things_lists_ours(said: dict[str, Any]) -> None:
-    speaking = {
-        name for name, answer in said.items() if {NAME, "workflow"} & set(texts(answer)) or ours(answer)
-    }
-    assert speaking == SAY_SOMETHING & set(said)
-
-
-@pytest.mark.slow
-def test_whatever_is_named_can_be_imported(said: dict[str, Any]) -> None:
-    named = ours(said)
-    assert f"{PACKAGE}.hooks.workflow.WorkflowHook" in named
-    for name in sorted(named):
-        assert pkgutil.resolve_name(name), name
-
-
-@pytest.mark.slow
-def test_no_error_of_an_import_is_hidden_in_the_list_of_hooks(said: dict[str, Any]) -> None:
-    (hook,) = (each for each in said["hooks"] if each["connection_type"] == "workflow")
-    assert hook == {
-        "connection_type": "workflow",
-        "class": f"{PACKAGE}.hooks.workflow.WorkflowHook",
-        "conn_id_attribute_name": "workflow_conn_id",
-        "package_name": NAME,
-        "hook_name": "Workflow",
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.since(3, 3, "what some modules import")
-def test_everything_that_users_import_is_named(said: dict[str, Any]) -> None:
-    (provider,) = said["get"]
-    named = ours(provider)
-    root = Path(sys.modules[PACKAGE].__file__ or "").parent
-    for room in ("operators", "sensors", "triggers"):
-        for file in (root / room).glob("*.py"):
-            module = f"{PACKAGE}.{room}.{file.stem}"
-            assert (module in named) is has_something_for_users(module), module
-
-
-def has_something_for_users(module: str) -> bool:
-    """Whether a class of it is one that DAGs use; what is named so is."""
-    members = vars(pkgutil.resolve_name(module)).values()
-    own = [each for each in members if isinstance(each, type) and each.__module__ == module]
-    return any(FOR_USERS.match(each.__name__) for each in own)
 
 
 SHARED = {
@@ -237,7 +160,6 @@ WITHOUT_DECLARATION = {"pytest"}
 installed = cache(packages_distributions)
 
 
-@cache
 def declared() -> dict[str, set[str]]:
     """Names of the declared distributions: of each extra, and of none under the empty name."""
     build = [sys.executable, "-m", "hatchling", "metadata"]
@@ -289,21 +211,15 @@ def test_imports_for_types_are_told_from_others() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_is_imported_is_declared() -> None:
-    names = {name for name in imported() if name.split(".")[0] not in WITHOUT_DECLARATION}
-    needed = {distribution_of(name) for name in names}
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    tops = {name: name.split(".")[0] for name in imported()}
+    assert set(tops.values()) >= WITHOUT_DECLARATION
+    needed = {distribution_of(name) for name, top in tops.items() if top not in WITHOUT_DECLARATION}
+    groups = declared()
     assert "aiohttp" in needed
-    assert needed - declared()[""] == set(EXTRAS)
-    assert not [name for name, extra in EXTRAS.items() if name not in declared()[extra]]
-
-
-@pytest.mark.slow
-def test_whatever_is_declared_is_imported() -> None:
-    assert declared()[""] <= {distribution_of(name) for name in imported()}
-
-
-def test_what_needs_no_declaration_is_imported() -> None:
-    assert set(WITHOUT_DECLARATION) <= {name.split(".")[0] for name in imported()}
+    assert needed - groups[""] == set(EXTRAS)
+    assert groups[""] <= needed
+    assert not [name for name, extra in EXTRAS.items() if name not in groups[extra]]
 
 
 @pytest.mark.parametrize(
