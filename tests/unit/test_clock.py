@@ -27,9 +27,6 @@ async def test_a_wait_for_others_ends_in_time_and_leaves_them_alone() -> None:
     assert not never.done()
 
 
-# The fake
-
-
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 REASON = "# real time: "
 """Ends a line that asks for the machine's own time, and says why. The emulator has a clock of its own."""
@@ -67,12 +64,8 @@ def waits_for_some_time(call: ast.Call) -> bool:
     return ast.unparse(call.func) == "asyncio.wait" and any(each.arg == "timeout" for each in call.keywords)
 
 
-def written(*lines: str) -> ast.AST:
-    return ast.parse("\n    ".join(("async def function():", *lines)))
-
-
 def test_what_goes_past_the_clock_is_found() -> None:
-    tree = written(
+    lines = (
         "import time",
         "from time import sleep",
         "import async_timeout",
@@ -82,17 +75,14 @@ def test_what_goes_past_the_clock_is_found() -> None:
         "watch_forever(watch, wait=asyncio.sleep)",
         "await asyncio.wait_for(answer, 10)",
         "await asyncio.wait({task}, timeout=5)",
+        "await asyncio.sleep(0)",
+        "await asyncio.wait({task})",
+        "now = clock.now()",
+        "import datetime",
     )
 
+    tree = ast.parse("\n    ".join(("async def function():", *lines)))
     assert sorted(goes_past_the_clock(tree)) == [*range(2, 11)]
-
-
-def test_what_takes_no_time_needs_no_clock() -> None:
-    tree = written(
-        "await asyncio.sleep(0)", "await asyncio.wait({task})", "now = clock.now()", "import datetime"
-    )
-
-    assert list(goes_past_the_clock(tree)) == []
 
 
 def test_every_module_asks_the_one_clock_or_says_why_not() -> None:

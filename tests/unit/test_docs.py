@@ -73,10 +73,6 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def first_line(block: str) -> str:
-    return block.splitlines()[0]
-
-
 def leads_somewhere(page: str, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = ((ROOT / page).parent / path).resolve() if path else ROOT / page
@@ -109,15 +105,6 @@ def test_every_picture_stands_on_a_page() -> None:
     assert not [each for each in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")) if each not in shown]
 
 
-def test_every_page_is_in_a_table_of_contents() -> None:
-    listed = {"docs/index.md"}
-    for page in PAGES:
-        for tree in blocks(page, "{toctree}"):
-            names = [line for line in tree.splitlines() if line and not line.startswith(":")]
-            listed |= {str(((ROOT / page).parent / f"{name}.md").relative_to(ROOT)) for name in names}
-    assert listed == {page for page in PAGES if page.startswith("docs/")}
-
-
 def test_every_python_snippet_of_a_page_is_a_file_that_a_test_runs() -> None:
     snippets = [(page, snippet) for page in PAGES for snippet in blocks(page, "python")]
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
@@ -133,7 +120,7 @@ def test_every_example_stands_on_a_page_or_is_linked_from_one() -> None:
 
 
 def test_every_command_is_run_by_a_test() -> None:
-    commands = {first_line(block) for page in PAGES for block in blocks(page, "bash")}
+    commands = {block.splitlines()[0] for page in PAGES for block in blocks(page, "bash")}
     run = {
         beginning: {each for each in commands if each == beginning or each.startswith(beginning + " ")}
         for beginning in RUN_BY
@@ -181,30 +168,21 @@ def test_every_field_and_option_stands_on_the_page_of_the_connection() -> None:
         assert option["default"] in row
 
 
-def strings_of_the_code() -> str:
-    """All strings of the package, in which its errors and log lines are."""
-    return "\n".join(
+def test_what_pages_quote_of_errors_and_log_lines_is_what_the_code_says() -> None:
+    """What varies in a text is written as ``...``, ``'x'``, ``n`` or a number."""
+    said = "\n".join(
         node.value
         for source in (ROOT / "airflow_provider_workflow").rglob("*.py")
         for node in ast.walk(ast.parse(source.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
-
-
-def test_every_symptom_that_is_quoted_is_what_the_code_says() -> None:
-    """What varies in a text is written as ``...``, ``'x'``, ``n`` or a number."""
-    said = strings_of_the_code()
     symptoms = re.findall(r"^\| (?:\w+ )*`([^`|]+ [^`|]+)`", PAGES["docs/troubleshooting.md"], re.MULTILINE)
-    fragments = [part.strip(" ():") for each in symptoms for part in re.split(r"\.\.\.|'x'|\bn\b|\d", each)]
-    told = [each for each in fragments if " " in each]
-    assert len(told) > 15
-    assert not [each for each in told if each not in said]
-
-
-def test_every_log_line_that_the_glossary_quotes_is_what_the_code_says() -> None:
-    said = strings_of_the_code()
+    parts = [part.strip(" ():") for text in symptoms for part in re.split(r"\.\.\.|'x'|\bn\b|\d", text)]
+    told = [part for part in parts if " " in part]
     rows = [line.split("|") for line in PAGES["docs/glossary.md"].splitlines() if line.startswith("| ")]
-    quotes = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row[3])]
-    fragments = [part.strip() for quote in quotes for part in quote.split("...") if part.strip()]
-    assert len(fragments) > 10
-    assert not [each for each in fragments if each not in said]
+    lines = [text for row in rows for text in re.findall(r"`([^`]+)`", row[3])]
+    logged = [part.strip() for line in lines for part in line.split("...") if part.strip()]
+
+    assert len(told) > 15
+    assert len(logged) > 10
+    assert not [part for part in (*told, *logged) if part not in said]

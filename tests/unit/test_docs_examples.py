@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -164,13 +163,6 @@ def queries(panel: dict[str, Any]) -> list[str]:
     return [each["expr"] for each in panel["targets"]]
 
 
-def overlaps(one: dict[str, int], other: dict[str, int]) -> bool:
-    return all(
-        one[at] < other[at] + other[size] and other[at] < one[at] + one[size]
-        for at, size in (("x", "w"), ("y", "h"))
-    )
-
-
 def test_a_query_names_metrics_and_labels_that_exist() -> None:
     for expression in (rule["expr"] for rule in RULES), *(queries(panel) for panel in PANELS):
         for query in expression:
@@ -185,24 +177,15 @@ def test_a_query_names_metrics_and_labels_that_exist() -> None:
             assert [name for name in bare if NAMES[name] in COUNTERS] == [], query
 
 
-def test_a_rule_says_what_is_wrong_and_what_to_do() -> None:
+def test_a_rule_says_what_is_wrong_and_there_is_one_for_each_metric_of_a_loss() -> None:
     assert len({each["alert"] for each in RULES}) == len(RULES) > 5
     for rule in RULES:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert set(rule["annotations"]) == {"summary", "description"}
-        assert metrics_in(rule["expr"])
-
-
-def test_there_is_a_rule_for_each_metric_of_a_loss() -> None:
-    ruled = set().union(*(metrics_in(each["expr"]) for each in RULES))
+        assert f"`{rule['alert']}`" in PAGES["docs/alerting.md"]
+    ruled = set().union(*(metrics_in(rule["expr"]) for rule in RULES))
     losses = ("quarantined", "dead_lettered", "rejected", "lease_expired", "oldest_message_age", "active")
-
-    assert {f"airflow_workflow_inbox_{each}" for each in losses} <= ruled
-    assert "airflow_workflow_rate_limited" in ruled
-
-
-def test_each_rule_is_on_the_page() -> None:
-    assert [each["alert"] for each in RULES if f"`{each['alert']}`" not in PAGES["docs/alerting.md"]] == []
+    assert {"airflow_workflow_rate_limited", *(f"airflow_workflow_inbox_{name}" for name in losses)} <= ruled
 
 
 def test_the_dashboard_shows_each_metric() -> None:
@@ -227,11 +210,17 @@ def test_a_panel_has_a_title_a_description_a_unit_and_the_chosen_source() -> Non
 
 def test_panels_have_places_and_numbers_of_their_own() -> None:
     panels = DASHBOARD["panels"]
-    places = [each["gridPos"] for each in panels]
+    places = [panel["gridPos"] for panel in panels]
+    taken = [
+        (x, y)
+        for place in places
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
 
-    assert len({each["id"] for each in panels}) == len(panels)
-    assert [pair for pair in combinations(places, 2) if overlaps(*pair)] == []
-    assert max(each["x"] + each["w"] for each in places) == 24
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len(set(taken)) == len(taken)
+    assert max(place["x"] + place["w"] for place in places) == 24
 
 
 def test_the_source_can_be_chosen_and_the_connection_and_the_inbox() -> None:
@@ -289,9 +278,7 @@ def test_each_file_stands_on_the_page() -> None:
     assert hidden == ["connections.json"]
 
 
-def test_compose_gives_the_connection_and_a_fernet_key_to_every_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_compose_gives_every_process_the_connection_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     services = yaml.safe_load((DEPLOYMENT / "docker-compose.override.yaml").read_text())["services"]
     processes = {f"airflow-{name.replace('api-server', 'apiserver')}" for name in PROCESSES}
     assert set(services) == {*processes, "airflow-worker", "airflow-init", "airflow-cli"}
@@ -303,19 +290,15 @@ def test_compose_gives_the_connection_and_a_fernet_key_to_every_process(
     assert address_of(connection, monkeypatch) == "https://api.example.com"
 
 
-def test_the_values_for_helm_have_the_types_of_the_schema_of_the_chart() -> None:
+def test_helm_gives_the_connection_and_the_image_to_every_process_of_airflow() -> None:
     values = yaml.safe_load((DEPLOYMENT / "values.yaml").read_text())
     text = ("airflowVersion", "defaultAirflowRepository", "defaultAirflowTag", "extraEnvFrom")
     assert set(values) == {*text, "triggerer", "apiServer", "config"}
     assert all(isinstance(values[name], str) for name in text)
     assert [values[name] for name in ("triggerer", "apiServer")] == [{"replicas": 2}] * 2
     assert all(isinstance(value, str | int | bool) for value in values["config"]["workflow"].values())
-
-
-def test_helm_gives_the_connection_and_the_image_to_every_process_of_airflow() -> None:
-    values = yaml.safe_load((DEPLOYMENT / "values.yaml").read_text())
-    assert yaml.safe_load(values["extraEnvFrom"]) == [{"secretRef": {"name": "workflow-connection"}}]
     assert set(values["config"]["workflow"]) <= set(OPTIONS)
+    assert yaml.safe_load(values["extraEnvFrom"]) == [{"secretRef": {"name": "workflow-connection"}}]
     version = values["airflowVersion"]
     assert values["defaultAirflowTag"].startswith(f"{version}-")
     assert f"FROM apache/airflow:{version}-" in (DEPLOYMENT / "Dockerfile").read_text()

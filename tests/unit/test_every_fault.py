@@ -44,10 +44,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     }.items()
     for when in ("before", "after")
 }
-FAULTS |= {
-    "half an answer": {"kind": "truncate"},
-    "messages twice": {"kind": "duplicate", "times": 1},
-}
+FAULTS |= {"half an answer": {"kind": "truncate"}, "messages twice": {"kind": "duplicate", "times": 1}}
 OF_MESSAGES = (
     *("dropped after", "dropped, once after", "500 after", "500, once before", "half an answer"),
     *("400 unauthenticated before", "401 after", "400 lease_expired before", "400 lease_expired after"),

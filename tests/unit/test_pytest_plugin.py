@@ -92,12 +92,11 @@ def test_it_needs_no_configuration_and_each_test_has_a_service_of_its_own(pytest
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("arguments", [(), ("-p", PLUGIN)])
-def test_a_conftest_file_may_name_it_as_before(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+def test_a_conftest_file_and_the_command_line_may_name_it(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(f'pytest_plugins = ["{PLUGIN}"]')
     pytester.makepyfile(ONE_MESSAGE)
 
-    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", PLUGIN).assert_outcomes(passed=2)
 
 
 def modules_of_a_session(pytester: pytest.Pytester, *arguments: str) -> set[str]:

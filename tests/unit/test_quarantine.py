@@ -90,9 +90,11 @@ def test_two_inboxes_with_the_same_message_ids_raise_an_alarm_each(caplog: pytes
     assert [each.split(":")[0] for each in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
 
 
-@pytest.mark.parametrize("hostile", ["my orders/é", "x" * 300, "\ud800"])
-def test_hostile_names_and_ids_make_one_plain_line(hostile: str, caplog: pytest.LogCaptureFixture) -> None:
-    quarantine.report([{"id": hostile, "status": "quarantined"}], inbox=hostile, conn_id="c")
+@pytest.mark.parametrize(("name", "message_id"), [("a\n\ud800", "b"), ("a", "b\n\ud800")])
+def test_hostile_names_and_ids_make_one_plain_line(
+    name: str, message_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    quarantine.report([{"id": message_id, "status": "quarantined"}], inbox=name, conn_id="c")
     [line] = alarms(caplog)
 
     assert line.isprintable()
@@ -125,14 +127,6 @@ async def test_a_trigger_that_ends_as_its_look_is_answered_ends(turns: int, benc
     assert looking.cancelled()
 
 
-def test_it_costs_one_request(bench: Workbench, fake_clock: FakeClock) -> None:
-    bench.put("a", "b")
-    for _ in range(5):
-        bench.dispatcher().drain()
-
-    assert bench.service.count("list_messages") == 1
-
-
 def test_a_process_looks_again_after_ten_minutes(bench: Workbench, fake_clock: FakeClock) -> None:
     for seconds in (0, 300, 299, 2):
         fake_clock.advance(seconds)
@@ -159,12 +153,8 @@ def test_a_look_ends_after_five_pages(bench: Workbench) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        {"kind": "status", "status": 503},
-        {"kind": "status", "status": 429, "headers": {"Retry-After": "50"}},
-        {"kind": "drop"},
-    ],
-    ids=lambda fault: str(fault.get("status", fault["kind"])),
+    [{"kind": "status", "status": 429, "headers": {"Retry-After": "50"}}, {"kind": "drop"}],
+    ids=["429", "drop"],
 )
 def test_a_look_that_fails_is_made_once_and_fails_nothing(
     fault: dict[str, Any], bench: Workbench, caplog: pytest.LogCaptureFixture

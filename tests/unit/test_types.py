@@ -19,7 +19,6 @@ from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.types import DeadLetter, DispatchResult, Lease, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
-from tests.unit.loading import loaded
 
 PACKAGE = "airflow_provider_workflow"
 TABLE = (DOCS / "api" / "index.md").read_text().partition("## Import paths")[2]
@@ -28,10 +27,7 @@ PATHS = {
     for names, module in re.findall(r"^\| (`.+) \| `([\w.]+)` \|$", TABLE, re.MULTILINE)
     for name in re.findall(r"`(\w+)`", names)
 }
-FOR_USERS = [
-    *(ROOT / "dags_examples").glob("*.py"),
-    *(DOCS / "examples").rglob("*.py"),
-]
+FOR_USERS = [*(ROOT / "dags_examples").glob("*.py"), *(DOCS / "examples").rglob("*.py")]
 BEYOND = {"NotFoundError"}
 """Names that the table leaves to another page."""
 
@@ -104,22 +100,18 @@ LEASED: LeasedMessage = {
 }
 
 
-def check(*paths: Path) -> list[str]:
-    """The errors that mypy finds in these files of a user."""
-    cache = ROOT / ".mypy_cache" / "examples"
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}"]
-    done = subprocess.run([*command, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if " error: " in line]
-
-
 @pytest.mark.slow
 def test_a_type_checker_finds_wrong_fields_and_accepts_the_example(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG)
+    cache = ROOT / ".mypy_cache" / "examples"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}"]
+    done = subprocess.run([*command, EXAMPLE, wrong], cwd=ROOT, capture_output=True, text=True, check=False)
 
-    found = [re.search(r'TypedDict "(.+)" has no key "(.+)"', error) for error in check(EXAMPLE, wrong)]
-    assert [each and each.groups() for each in found] == [
+    assert done.stderr == ""
+    errors = [line for line in done.stdout.splitlines() if " error: " in line]
+    keys = [re.search(r'TypedDict "(.+)" has no key "(.+)"', error) for error in errors]
+    assert [key and key.groups() for key in keys] == [
         ("Message[Order]", "body"),
         ("Order", "price"),
         ("Order", "total"),
@@ -147,19 +139,9 @@ def test_a_message_has_the_fields_of_its_type() -> None:
 
 
 def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
+    assert (dead_letters.DeadLetter, results.DispatchResult) == (DeadLetter, DispatchResult)
+    assert receiving.Lease is Lease
     assert set(conf_of(LEASED, "connection", "inbox", "dag", Reason.TARGET, "gone")) == set(
         DeadLetter.__annotations__
     )
     assert {"inbox_id", *results.Counts().result} == set(DispatchResult.__annotations__)
-
-
-def test_each_type_is_defined_once() -> None:
-    assert dead_letters.DeadLetter is DeadLetter
-    assert results.DispatchResult is DispatchResult
-    assert receiving.Lease is Lease
-
-
-@pytest.mark.slow
-def test_the_types_load_neither_airflow_nor_a_library_for_http() -> None:
-    heavy = {"airflow", "aiohttp", "httpx", "requests", "pydantic", "tenacity"}
-    assert loaded("import airflow_provider_workflow.types") & heavy == set()

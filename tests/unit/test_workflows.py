@@ -39,19 +39,12 @@ def wanted_by_make_test() -> set[str]:
     return set(wanted.split())
 
 
-def test_there_are_two_workflows() -> None:
-    assert set(WORKFLOWS) == {"ci", "release"}
-
-
-def test_every_target_that_is_made_exists() -> None:
+def test_every_target_that_is_made_and_every_variable_that_is_given_exists() -> None:
+    variables = {word.partition("=")[0] for word in made() if "=" in word}
+    assert {"AIRFLOW", "PYTHON"} <= variables <= VARIABLES
     targets = {word for word in made() if "=" not in word}
     assert len(TARGETS) > 15
     assert {"setup", "unit", "e2e", "dist", "types"} <= targets <= TARGETS
-
-
-def test_every_variable_that_is_given_exists() -> None:
-    given = {word.partition("=")[0] for word in made() if "=" in word}
-    assert {"AIRFLOW", "PYTHON"} <= given <= VARIABLES
 
 
 def test_everything_that_make_test_checks_is_checked() -> None:
@@ -82,6 +75,7 @@ def test_every_job_has_a_time_limit_and_a_pinned_runner() -> None:
 
 
 def test_only_the_job_that_publishes_has_rights_beyond_reading() -> None:
+    assert set(WORKFLOWS) == {"ci", "release"}
     assert all(workflow["permissions"] == {"contents": "read"} for workflow in WORKFLOWS.values())
     assert {name: job["permissions"] for name, job in jobs() if "permissions" in job} == {
         "release: publish": {"id-token": "write"}
