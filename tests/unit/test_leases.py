@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, encoded, without_lease
 from airflow_provider_workflow.dispatch.rejections import probes_of
@@ -113,12 +114,13 @@ def test_a_payload_too_deep_for_json_stays_behind() -> None:
 
 
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
+    observers.remember_name("inbox", "orders")
     lease = held(
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )
 
     assert [each["id"] for each in lease.messages] == ["a"]
-    assert caplog.messages[0].startswith("Inbox inbox: the message at position 1 of lease lease has no id;")
+    assert caplog.messages[0].startswith("Inbox orders: the message at position 1 of lease lease has no id;")
     assert [re.findall("position ([0-9])", line) for line in caplog.messages] == [["1"], ["3"], ["4"]]
     assert {record.levelname for record in caplog.records} == {"ERROR"}
 
