@@ -7,8 +7,9 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.e2e.leaks import check_that_no_secret_was_left
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
+from tools.sessions import end_sessions
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
 ROOT = Path(__file__).parents[2]
@@ -85,11 +87,33 @@ def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, int]:
 
 
 @pytest.fixture
-def redis_alone() -> Iterator[None]:
-    """For tests that empty the one Redis database that the environment names: they wait for each other."""
+def make_alone() -> Iterator[Callable[..., str]]:
+    """
+    Makes a target that empties the one Redis database that the environment names; returns what it says.
+
+    Tests with such a target wait for each other.
+    """
+
+    def make(*arguments: str, seconds: float) -> str:
+        process = subprocess.Popen(
+            ["make", "--no-print-directory", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        finally:
+            end_sessions([process.pid], grace=10)
+        print(said)
+        assert process.returncode == 0, said
+        return said
+
     with (Path(tempfile.gettempdir()) / f"workflow-test-redis-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield make
 
 
 @pytest.fixture(scope="session")

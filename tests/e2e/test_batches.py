@@ -81,27 +81,3 @@ def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_othe
     assert set(written(file, "done")) == set(ids)
     assert sum(each == "given killer" for each in file.read_text().splitlines()) == 3
     stage.check_one_run_each(inbox, ["killer"], "dead_letters")
-
-
-@pytest.mark.together
-@pytest.mark.parametrize("names", [True, False], ids=["named by the function", "for which it raises"])
-def test_of_50_messages_one_that_keeps_failing_becomes_a_dead_letter(stage, inbox, tmp_path, names):
-    file = tmp_path / "given"
-    ids = [f"good-{number}" for number in range(49)]
-    inbox.put(*({"n": 0} for _ in range(50)), ids=[*ids[:30], "poison", *ids[30:]])
-    run = stage.start("batches_with_dead_letters", inbox, file=str(file), names=names)
-    stage.until(lambda: inbox.counts["acked"] == 49, "the other messages")
-
-    def is_done():
-        # Its leases last longer than this test. One that ends while the task works on it costs a delivery.
-        if run.task["state"] == "up_for_retry":
-            inbox.expire_leases()
-        return inbox.all_acknowledged()
-
-    stage.until(is_done, "the dead letter")
-    result = run.succeeds()
-
-    assert result["dead_lettered"] == {"count": 1, "ids": ["poison"]}
-    assert inbox.all_acknowledged()
-    assert written(file, "done") == Counter(ids)
-    stage.check_one_run_each(inbox, ["poison"], "dead_letters")

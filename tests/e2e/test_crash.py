@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
-
-from tools.sessions import end_sessions
-
-ROOT = Path(__file__).parents[2]
-SHORT = ("MESSAGES=60", "MINUTES=1", "SEED=20")
 
 
 @pytest.mark.nightly
-@pytest.mark.usefixtures("redis_alone")
-def test_every_recipe_keeps_its_promise_while_everything_is_killed():
-    process = subprocess.Popen(
-        ["make", "--no-print-directory", "crash-test", *SHORT],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate(timeout=900)
-    finally:
-        end_sessions([process.pid], grace=10)
-    print(said)
-    assert process.returncode == 0, said
+def test_every_recipe_keeps_its_promise_while_everything_is_killed(make_alone):
+    said = make_alone("crash-test", "MESSAGES=60", "MINUTES=1", "SEED=20", seconds=900)
+
     assert "Every promise was kept." in said

@@ -100,13 +100,16 @@ def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> Acc
 
 
 @pytest.mark.together
-def test_sixty_messages_are_in_events_once_each_and_acknowledged(stage, dags_folder, inbox):
-    with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
+def test_sixty_messages_are_in_events_of_both_assets_of_a_trigger_once_each(stage, dags_folder, inbox):
+    name, second = inbox.name, f"{inbox.name}-second"
+    text = text_of(name) + DAG_TEXT.format(name=second, trigger=BY_CLASS.format(name=name))
+    with dag_file(stage, dags_folder, name, text, name, second):
         with publishing(inbox, 60, seed=1, longest_pause=0.5) as ids:
             pass
         found = account(stage, inbox, ids)
 
     assert (found.acknowledged, found.lost, found.duplicates) == (60, 0, 0)
+    assert sorted(message["id"] for message in stored(stage, second)) == sorted(ids)
     assert inbox.lease_counts == [1]
 
 
@@ -118,19 +121,6 @@ def test_a_watcher_made_by_scheme_gets_messages_too(stage, dags_folder, inbox):
         found = account(stage, inbox, ids)
 
     assert (found.acknowledged, found.lost, found.duplicates) == (2, 0, 0)
-
-
-@pytest.mark.together
-def test_two_assets_of_one_trigger_have_each_event(stage, dags_folder, inbox):
-    name, second = inbox.name, f"{inbox.name}-second"
-    text = text_of(name) + DAG_TEXT.format(name=second, trigger=BY_CLASS.format(name=name))
-    with dag_file(stage, dags_folder, name, text, name, second):
-        ids = inbox.put(*({"n": n} for n in range(3)))
-        stage.until(inbox.all_acknowledged, "the messages to be acknowledged")
-
-    for asset in (name, second):
-        assert sorted(message["id"] for message in stored(stage, asset)) == sorted(ids)
-    assert inbox.lease_counts == [1]
 
 
 @pytest.mark.nightly

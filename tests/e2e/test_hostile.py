@@ -12,7 +12,6 @@ import pytest
 
 from airflow_provider_workflow.airflow_internals import reserved_keys
 from airflow_provider_workflow.dispatch.payloads import payload_of
-from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from tests.e2e.stage import PATIENCE_SECONDS
 
 
@@ -107,26 +106,3 @@ def test_hostile_messages_are_returned_unchanged(stage, inbox):
         assert as_text(payload_of(message)) == as_text(payload), name
         assert ("payload_json" in message) == (name in SERIALIZATION or name in UNSTORABLE), name
     assert inbox.all_acknowledged()
-
-
-@pytest.mark.since(3, 3, "an answer that tells why a run is rejected")
-def test_hostile_messages_that_are_rejected_reach_the_dead_letter_dag_unchanged(stage, inbox):
-    hostile = HARMLESS | UNSTORABLE
-    run = stage.start("listener_with_dead_letters", inbox, target="fastidious")
-    run.reaches("deferred")
-    ids = {name: f"bad-{number}" for number, name in enumerate(hostile)}
-    # A run of another message shows of each rejected one that it is at fault itself.
-    good = [f"good-{number}" for number in range(len(hostile))]
-    inbox.put(
-        *(each for pair in zip(good, hostile.values(), strict=True) for each in pair),
-        ids=[each for pair in zip(good, ids.values(), strict=True) for each in pair],
-    )
-    stage.until(lambda: inbox.counts["acked"] == 2 * len(hostile), "every message to be acknowledged")
-    stage.check_one_run_each(inbox, good, "fastidious")
-    stage.check_one_run_each(inbox, list(ids.values()), "dead_letters")
-    for name, payload in hostile.items():
-        run_id = run_id_of(ids[name], inbox.id, DEAD_LETTER_PREFIX)
-        stage.airflow.api.wait_for_run("dead_letters", run_id, PATIENCE_SECONDS)
-        message = json.loads(stage.airflow.api.xcom("dead_letters", run_id, "read_dead_letter"))
-        assert message["id"] == ids[name]
-        assert as_text(message["payload"]) == as_text(payload), name

@@ -75,27 +75,6 @@ def test_a_listener_that_is_not_deferrable_looks_again_and_again(stage, inbox, d
     stage.check_one_run_each(inbox, ids)
 
 
-def test_a_dispatcher_drains_the_inbox_and_ends(stage, inbox):
-    ids = inbox.put(*[{"n": n} for n in range(12)])
-    run = stage.start("dispatcher_of_five", inbox)
-    assert run.succeeds()["started"]["count"] == 12
-    stage.check_one_run_each(inbox, ids)
-    assert inbox.all_acknowledged()
-
-
-def test_what_a_run_gets_is_what_the_service_sent(stage, inbox):
-    payload = {"text": "Grüße, 世界 \U0001f600", "number": 1.5, "none": None, "list": [{}, [], "{{ ds }}"]}
-    (message_id,) = inbox.put(payload, attributes={"possible_duplicate_data": True})
-    stage.start("listener", inbox, target="echo").succeeds()
-    stage.wait_until_succeeded(inbox, [message_id], "echo")
-    conf = json.loads(stage.airflow.api.xcom("echo", inbox.run_id_of(message_id), "echo"))
-    assert conf["inbox_id"] == inbox.id
-    assert conf["message"]["id"] == message_id
-    assert conf["message"]["payload"] == payload
-    assert conf["message"]["message_attributes"]["possible_duplicate_data"] is True
-    assert set(conf["message"]) == {"id", "created_at", "payload", "message_attributes"}
-
-
 # How many runs of the target may be unfinished
 
 
@@ -135,13 +114,6 @@ def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(
 # What fails a listener
 
 
-def test_an_inbox_that_is_paused_while_the_sensor_waits_fails_the_task(stage, inbox):
-    run = stage.start("listener", inbox)
-    run.reaches("deferred")
-    inbox.force("paused", "upstream_failures")
-    assert f"Inbox '{inbox.name}' is paused (upstream_failures)" in run.fails()
-
-
 def test_a_deferred_sensor_that_times_out_fails_without_a_retry(stage, inbox):
     run = stage.start("impatient_listener", inbox)
     soft = stage.start("impatient_soft_listener", inbox)
@@ -150,15 +122,6 @@ def test_a_deferred_sensor_that_times_out_fails_without_a_retry(stage, inbox):
     assert run.task["try_number"] == 1
     soft.reaches("skipped")
     assert "AirflowSensorTimeout" in poking.fails()
-
-
-def test_a_wrong_client_secret_is_named_in_the_task_log(stage, inbox, marks):
-    inbox.put({"n": 1})
-    log = stage.start("listener_with_a_wrong_secret", inbox).fails()
-    (sentence,) = {line for line in log.splitlines() if line.startswith("AuthenticationError")}
-    assert "401 (invalid_client): Unknown client or wrong secret." in sentence
-    assert marks.found(log) == []
-    assert inbox.lease_counts == [0]
 
 
 def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_runs(stage, inbox):

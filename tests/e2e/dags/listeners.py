@@ -30,8 +30,6 @@ SENSORS = {
     "impatient_soft_listener": {**DEFERRED, "timeout": 4, "soft_fail": True},
     "impatient_poking_listener": {"deferrable": False, "poll_interval": 0.5, "timeout": 2},
 }
-DEAD_LETTERS = {"dead_letter_dag_id": "dead_letters", "dead_letter_after": 1}
-SENSORS["listener_with_dead_letters"] = {**DEFERRED, **RETRIES, **DEAD_LETTERS}
 
 CONF = {"inbox": "{{ dag_run.conf['inbox'] }}", "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
 
@@ -41,10 +39,13 @@ for dag_id, arguments in SENSORS.items():
 
 DISPATCHERS = {
     "dispatcher": {},
-    "dispatcher_of_five": {"lease_limit": 5},
     "dispatcher_with_retries": RETRIES,
     "dispatcher_of_two_with_retries": {"lease_limit": 2, **RETRIES},
-    "dispatcher_with_dead_letters": {**RETRIES, **DEAD_LETTERS},
+    "dispatcher_with_dead_letters": {
+        **RETRIES,
+        "dead_letter_dag_id": "dead_letters",
+        "dead_letter_after": 1,
+    },
 }
 for dag_id, arguments in DISPATCHERS.items():
     with DAG(dag_id, schedule=None, max_active_runs=20, default_args=ONCE):

@@ -1,26 +1,14 @@
 """DAGs that messages start."""
 
-import json
 import time
 from pathlib import Path
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_workflow.dispatch.dead_letters import message_of
-
 with DAG("target", schedule=None, max_active_runs=100):
     # No worker is needed for it: what most tests count is runs, not tasks.
     EmptyOperator(task_id="nothing")
-
-with DAG("echo", schedule=None, max_active_runs=100):
-
-    @task
-    def echo(dag_run=None):
-        """What the task sees, as ASCII text that no database and no log can change."""
-        return json.dumps(dag_run.conf)
-
-    echo()
 
 needs_an_amount = {"properties": {"payload": {"required": ["amount"]}}}
 with DAG(
@@ -42,13 +30,7 @@ with DAG(
     EmptyOperator(task_id="nothing")
 
 with DAG("dead_letters", schedule=None, max_active_runs=100):
-
-    @task
-    def read_dead_letter(dag_run=None):
-        """The message as a task restores it, as ASCII text."""
-        return json.dumps(message_of(dag_run.conf))
-
-    read_dead_letter()
+    EmptyOperator(task_id="nothing")
 
 with DAG("greeting", schedule=None, params={"message": Param("hello", type="string")}):
     # Its param has the name of a field of our conf: every run is rejected, with the message in the reason.
