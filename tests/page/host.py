@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import airflow_provider_workflow
@@ -75,35 +75,21 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class API(Protocol):
-    """What a fake of the API server answers."""
-
-    def __call__(self, request: Request) -> Answer:
-        """The answer to a request below ``/workflow/api/``."""
-
-    def of_airflow(self, path: str) -> Answer | None:
-        """The answer of Airflow's own API; None for that with which its UI starts."""
-
-
 @dataclass
 class Host:
     """
     A server of Airflow's UI.
 
-    :param api: makes the answers to requests below ``/workflow/api/``, and to those for DAG runs.
+    :param api: called with a request below ``/workflow/api/``, it answers it; its ``of_airflow(path)`` makes
+        answers of Airflow's own API, or None for that with which its UI starts.
     :param base: base path of Airflow, ``/`` or like ``/airflow/``.
     """
 
     dist: Path
-    api: API
+    api: Any
     base: str = "/"
     url: str = ""
     requests: list[Request] = field(default_factory=list)
-
-    def answer(self, request: Request) -> Answer:
-        """The answer of the API to a request, which is also recorded."""
-        self.requests.append(request)
-        return self.api(request)
 
     def file(self, path: str) -> tuple[bytes, str] | None:
         """A file of Airflow's UI or of the page, with its type."""
@@ -120,16 +106,10 @@ class Host:
 
     def of_airflow(self, path: str) -> Answer:
         """An answer of Airflow's own API: that of the fake, or one that is enough for its UI to start."""
-        return self.api.of_airflow(path) or Answer(self._start(path))
-
-    def _start(self, path: str) -> Any:
-        if path == "ui/config":
-            return CONFIG
-        if path == "api/v2/plugins":
-            return {"plugins": [self._plugin()], "total_entries": 1}
-        if path == "ui/auth/menus":
-            return {"authorized_menu_items": ["Dags", "Connections", "Plugins"], "extra_menu_items": []}
-        return {"total_entries": 0}
+        menus = {"authorized_menu_items": ["Dags", "Connections", "Plugins"], "extra_menu_items": []}
+        plugins = {"plugins": [self._plugin()], "total_entries": 1}
+        start = {"ui/config": CONFIG, "ui/auth/menus": menus, "api/v2/plugins": plugins}
+        return self.api.of_airflow(path) or Answer(start.get(path, {"total_entries": 0}))
 
     def _plugin(self) -> dict[str, Any]:
         bundle = f"{self.base}workflow/static/inboxes.js?v=1"
@@ -166,7 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
                 dict(self.headers),
                 json.loads(sent) if sent else None,
             )
-            answer = self.host.answer(request)
+            self.host.requests.append(request)
+            answer = self.host.api(request)
             self._send(answer.status, json.dumps(answer.body).encode(), "application/json", answer.headers)
         elif (file := self.host.file(path)) is not None:
             # Airflow's own files have a hash in their names.
@@ -198,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(dist: Path, api: API, base: str = "/") -> Iterator[Host]:
+def serving(dist: Path, api: Any, base: str = "/") -> Iterator[Host]:
     """A running server, closed at the end of the context."""
     host = Host(dist, api, base)
     handler = type("Handler", (_Handler,), {"host": host})

@@ -42,10 +42,7 @@ def test_where_nothing_is_the_page_says_why(page, visit, api, given, query, word
             "The secret is wrong.",
             "Correct it in the connection.",
         ),
-        ("inboxes", Answer({"detail": "Not authenticated"}, 401), "You are not logged in", "Log in"),
         ("connections", Answer({"detail": "Forbidden"}, 403), "does not allow", "Ask an administrator"),
-        ("connections", Answer({"detail": "Not Found"}, 404), "is not there", "restart the API server"),
-        ("inboxes", Answer("oops", 500), "failed (HTTP 500)", "Its log has the reason."),
     ],
 )
 def test_an_error_is_shown_in_words_with_its_fix(page, visit, api, failing, answer, words, fix):
