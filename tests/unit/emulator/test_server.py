@@ -19,12 +19,7 @@ import requests
 from airflow_provider_workflow.emulator.command_line import greeting
 from airflow_provider_workflow.emulator.faults import Faults
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.pytest_plugin import WorkflowEmulator, workflow_emulator
 from tests.unit.documents import command, lines_of
-
-__all__ = ["workflow_emulator"]
-
 
 Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 
@@ -159,24 +154,6 @@ REAL = {
     "password": "production",
     "extra": {"oauth_url": "http://real.invalid/token"},
 }
-
-
-@pytest.fixture
-def real_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections that are in the environment before the fixture of the plugin is used."""
-    for name in ("DEFAULT", "OTHER"):
-        monkeypatch.setenv(f"AIRFLOW_CONN_WORKFLOW_{name}", json.dumps(REAL))
-
-
-async def test_every_connection_leads_to_the_emulator(
-    real_connections: None, workflow_emulator: WorkflowEmulator
-) -> None:
-    workflow_emulator.open_inbox("orders")
-    for conn_id in ("workflow_default", "workflow_other"):
-        hook = WorkflowHook(conn_id)
-        assert [inbox.get("name") for inbox in hook.list_inboxes()] == ["orders"]
-        async with hook.async_client() as client:
-            assert client.settings == hook.settings
 
 
 TEST = """

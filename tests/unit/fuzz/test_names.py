@@ -16,7 +16,7 @@ from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri
 from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.pytest_plugin import reset as forget
 from tests.unit.client.isolation import isolated
-from tests.unit.client.matrix.cells import GOOD
+from tests.unit.client.matrix.cells import good
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, Sender
 from tests.unit.fuzz.budget import tries
@@ -118,10 +118,16 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(before: str, aft
 
 PREFIX = ["", "trigger-inbox", "v1", "inboxes"]
 
-CALLS: dict[str, tuple[Any, str, list[str]]] = {
-    "get_inbox": (api.get_inbox, "GET", []),
-    "acknowledge_messages": (lambda name: api.acknowledge_messages(name, "l"), "POST", ["messages", "ack"]),
+CALLS: dict[str, tuple[Any, str, list[str | None]]] = {
+    "get_inbox": (api.get_inbox, "GET", [*PREFIX, None]),
+    "acknowledge_messages": (
+        lambda name: api.acknowledge_messages(name, "l"),
+        "POST",
+        [*PREFIX, None, "messages", "ack"],
+    ),
+    "unenroll_promotion": (api.unenroll_promotion, "DELETE", ["", "v2", "promotions", None]),
 }
+"""Of each call its method and its path, in which a name takes the place of None."""
 
 
 @pytest.fixture(scope="module")
@@ -155,16 +161,16 @@ def asked(request: bytes) -> tuple[str, list[str], list[tuple[str, str]]]:
 def test_a_name_is_one_part_of_the_path_or_refused_by_name(
     call: str, send: Sender, server: ScriptedServer, name: str
 ) -> None:
-    make, method, rest = CALLS[call]
-    server.script(answer(200, GOOD[call]))
+    make, method, path = CALLS[call]
+    server.script(good(call))
     if not sendable(name) or name in (".", ".."):
-        with pytest.raises(ValueError, match=r"^inbox_id (must|cannot) be"):
+        with pytest.raises(ValueError, match=r"^(inbox|enrollment)_id (must|cannot) be"):
             send(make(name))
         assert server.requests == []
         return
     send(make(name))
     (request,) = server.requests
-    assert asked(request) == (method, [*PREFIX, name, *rest], [])
+    assert asked(request) == (method, [name if part is None else part for part in path], [])
     assert b"X-Injected" not in b"\n".join(request.splitlines()[1:])
 
 
@@ -200,7 +206,7 @@ def test_what_a_query_holds_arrives_as_it_is_or_is_refused(
         "apps": (lambda: api.list_templates(apps=[value]), "list_templates"),
     }
     for field, (make, call) in makers.items():
-        server.script(answer(200, GOOD[call]))
+        server.script(good(call))
         if value.encode(errors="ignore").decode() != value or (field == "apps" and not value.strip()):
             with pytest.raises(ValueError, match=f"^{field} must be"):
                 send(make())
@@ -211,24 +217,9 @@ def test_what_a_query_holds_arrives_as_it_is_or_is_refused(
 
 
 @tries(60)
-@given(value=ANY_NAME)
-def test_an_enrollment_is_one_part_of_the_path_or_refused(
-    send: Sender, server: ScriptedServer, value: str
-) -> None:
-    server.script(answer(204))
-    if not sendable(value) or value in (".", ".."):
-        with pytest.raises(ValueError, match=r"^enrollment_id (must|cannot) be"):
-            send(api.unenroll_promotion(value))
-        assert server.requests == []
-        return
-    send(api.unenroll_promotion(value))
-    assert asked(server.requests[0])[1] == ["", "v2", "promotions", value]
-
-
-@tries(60)
 @given(text=ANY_NAME.filter(bool))
 def test_what_a_body_holds_arrives_whatever_it_is(send: Sender, server: ScriptedServer, text: str) -> None:
-    server.script(answer(200, GOOD["acknowledge_messages"]))
+    server.script(good("acknowledge_messages"))
     send(api.acknowledge_messages("i", text, [text]))
     body = json.loads(server.requests[0].partition(b"\r\n\r\n")[2])
     assert body == {"lease_id": text, "message_ids": [text]}

@@ -181,20 +181,18 @@ def test_the_command_names_the_next_steps_or_what_to_fix(
     assert all(digest in shown for digest in release.sums(repository / "dist").values())
 
 
-@pytest.mark.parametrize(
-    ("version", "text"),
-    [
-        *((version, "of the form 1.2.3") for version in ("", "1.2", "v1.2.3", "1.2.3.4", "01.2.3")),
-        *((version, "of the form 1.2.3") for version in ("1.2.3-rc1", "1.2.3rc", "1.2.3+local", "1.2.3\n")),
-        *((version, "not higher") for version in ("0.1.0", "0.1.0rc1", "0.0.9")),
-    ],
-)
-def test_a_version_that_cannot_be_the_next_one_is_named(repository: Path, version: str, text: str) -> None:
-    with pytest.raises(ReleaseError, match=text):
-        release.commit_version(repository, version)
+def test_a_version_that_cannot_be_the_next_one_is_named(repository: Path) -> None:
+    malformed = ("", "1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-rc1", "1.2.3rc", "1.2.3+local", "1.2.3\n")
+    for text, versions in {
+        "of the form 1.2.3": malformed,
+        "not higher": ("0.1.0", "0.1.0rc1", "0.0.9"),
+    }.items():
+        for version in versions:
+            with pytest.raises(ReleaseError, match=text):
+                release.commit_version(repository, version)
 
 
-@pytest.mark.parametrize("version", ["0.1.1", "1.0.0", "0.2.0rc1", "0.2.0a1", "10.0.0b12"])
+@pytest.mark.parametrize("version", ["0.1.1", "0.2.0rc1", "10.0.0b12"])
 def test_a_later_version_may_be_released(repository: Path, version: str) -> None:
     assert release.commit_version(repository, version) == git(repository, "rev-parse", "HEAD")
 
