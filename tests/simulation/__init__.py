@@ -10,7 +10,7 @@ Where the expression of a route changes its answer between deliveries, processes
 one that stops for longer than the safety margin of a lease may start the run of another DAG.
 
 =================  ====================================================================
-``scheduler.py``   time, processes and threads as greenlets, and how they end
+``scheduler.py``   time, processes as greenlets, and how they end
 ``service.py``     the service, and the hook that calls it
 ``airflow.py``     target DAGs, their runs, and the supervisor of a task
 ``tasks.py``       one try of a task: sensor, operator, trigger
@@ -18,13 +18,10 @@ one that stops for longer than the safety margin of a lease may start the run of
 ``plan.py``        what a seed chooses
 ``held.py``        what a process holds and knows
 ``ledger.py``      what is observed of leases, and the rules that must hold at each moment
-``starts.py``      what is observed of runs as they are started, and the rules for that
-``letters.py``     what is observed of dead letters, and when a message may become one
-``answers.py``     what errors of the service and answers of Airflow mean
+``starts.py``      what is observed of runs and dead letters as they are started, and the rules for that
 ``invariants.py``  the rules for the end of a history
 ``world.py``       all of it together, for one history
 ``play.py``        plays one history
 ``batches.py``     histories of ``@task.workflow_inbox``
-``teeth.py``       whether it notices them
 =================  ====================================================================
 """

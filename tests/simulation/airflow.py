@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -55,31 +56,28 @@ class Airflow:
         """One request to the supervisor: it takes time, and may fail before or after its effect."""
         world = self.world
         fault = world.draw_airflow_fault()
-        process = world.process
+        process, starts = world.process, world.ledger.starts
+        note = partial(world.note, process, f"{what} {where}")
         world.pause(world.latency())
         if fault == "before" or AWAY in self.states.values():
-            world.note(process, f"{what} {where}", "API server away")
-            world.ledger.starts.airflow_failed(process, what, None)
+            note("API server away")
+            starts.airflow_failed(process, what, None)
             raise lost("ConnectError")
         try:
             result = effect()
         except Exception as error:
-            world.note(process, f"{what} {where}", error.error.detail)  # type: ignore[attr-defined]
+            note(error.error.detail)  # type: ignore[attr-defined]
             world.pause(world.latency())
-            world.ledger.starts.airflow_failed(process, what, error)
+            starts.airflow_failed(process, what, error)
             raise
         if world.random.random() < 0.3 or fault:
             world.pause(world.latency())
-        if fault == "after":
-            world.note(process, f"{what} {where}", f"{result}, but the answer is lost")
-            world.ledger.starts.airflow_failed(process, what, None)
-            raise lost("ReadError")
-        if fault == "error after":
-            world.note(process, f"{what} {where}", f"{result}, but the answer is 503")
-            failed = api_error(503)
-            world.ledger.starts.airflow_failed(process, what, failed)
+        if fault in ("after", "error after"):
+            failed = lost("ReadError") if fault == "after" else api_error(503)
+            note(f"{result}, but the answer is {'lost' if fault == 'after' else '503'}")
+            starts.airflow_failed(process, what, None if fault == "after" else failed)
             raise failed
-        world.note(process, f"{what} {where}", result)
+        note(result)
         return result
 
     # What is replaced in the package
@@ -94,13 +92,12 @@ class Airflow:
 
     def trigger_dag_run(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> str | None:
         """``airflow_internals.trigger_dag_run``."""
-        process, ledger = self.world.process, self.world.ledger
-        what = "start"
-        if dag_id == self.world.plan.dead_letter_dag_id:
-            what = DEAD_LETTER
-            ledger.letters.start_issued(process, conf)
+        process, starts = self.world.process, self.world.ledger.starts
+        is_dead_letter = dag_id == self.world.plan.dead_letter_dag_id
+        if is_dead_letter:
+            starts.dead_letter_issued(process, conf)
         else:
-            ledger.starts.issued(process, dag_id, conf)
+            starts.issued(process, dag_id, conf)
 
         def effect() -> str | None:
             if self.world.draw_airflow_fault():
@@ -108,43 +105,35 @@ class Airflow:
             answer = self._start(dag_id, run_id, conf)
             return "DAGRUN_ALREADY_EXISTS" if answer is None else None
 
-        where = f"{dag_id} {run_id[:40]}"
-        result: str | None = self.call(what, effect, where)
+        what = DEAD_LETTER if is_dead_letter else "start"
+        result: str | None = self.call(what, effect, f"{dag_id} {run_id[:40]}")
         if result == REFUSED:
-            ledger.starts.airflow_failed(process, what, None)
-        elif what == "start":
-            ledger.starts.answered(process, dag_id, existing=result is not None)
+            starts.airflow_failed(process, what, None)
+        elif not is_dead_letter:
+            starts.answered(process, dag_id, existing=result is not None)
         return result
 
     def _start(self, dag_id: str, run_id: str, conf: dict[str, Any]) -> Run | None:
+        process, starts = self.world.process, self.world.ledger.starts
         state = self.states.get(dag_id, MISSING)
         if state == MISSING:
             raise api_error(404, "not_found")
         if state == IMPORT_ERROR:
             raise api_error(400, "import_errors")
-        self.world.ledger.starts.takes_effect(self.world.process, conf)
+        starts.takes_effect(process, conf)
         if (run := self.runs.get((dag_id, run_id))) is not None:
-            self.world.ledger.starts.exists(self.world.process, run, conf)
+            starts.exists(process, run, conf)
             return None
         if state == REJECTS or self.world.is_poison(dag_id, conf):
-            raise self._rejection()
+            # A rejected run is a 400 from Airflow 3.3 on, and a 500 without JSON before.
+            if self.world.plan.release < (3, 3):
+                raise lost("HTTPStatusError")
+            raise api_error(400, "value_error", "Invalid input for param order: 1 is not of type 'string'")
         run = Run(dag_id, run_id, conf, self.world.scheduler.now + self.world.plan.run_seconds)
         self.runs[dag_id, run_id] = run
-        self.world.ledger.starts.created(self.world.process, run)
+        starts.created(process, run)
         self.world.run_was_created(dag_id, len(self.runs))
         return run
-
-    def _rejection(self) -> Exception:
-        """A rejected run is a 400 from Airflow 3.3 on, and a 500 without JSON before."""
-        if self.world.plan.release >= (3, 3):
-            return api_error(400, "value_error", "Invalid input for param order: 1 is not of type 'string'")
-        return lost("HTTPStatusError")
-
-    def count(self, dag_id: str, states: list[str] | None, run_ids: list[str] | None) -> int:
-        """The answer to ``get_dr_count`` for a target DAG."""
-        if run_ids is not None:
-            return sum((dag_id, each) in self.runs for each in run_ids)
-        return self.unfinished(dag_id)
 
     def unfinished(self, dag_id: str) -> int:
         """Runs of a DAG that are queued or running."""
@@ -165,16 +154,19 @@ class TaskInstance:
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
     ) -> int:
         airflow, starts = self.world.airflow, self.world.ledger.starts
-        if run_ids is not None:
-            starts.looked_for(self.world.process, run_ids)
-        found: int = airflow.call(
-            "look for" if run_ids is not None else "count",
-            lambda: airflow.count(dag_id, states, run_ids),
+        count: int
+        if run_ids is None:
+            count = airflow.call("count", lambda: airflow.unfinished(dag_id), f"{dag_id} {states}")
+            return count
+        starts.looked_for(self.world.process, run_ids)
+        count = airflow.call(
+            "look for",
+            lambda: sum((dag_id, each) in airflow.runs for each in run_ids),
             f"{dag_id} {run_ids or states}",
         )
-        if run_ids is not None and dag_id != self.world.plan.dead_letter_dag_id:
-            starts.found(self.world.process, bool(found))
-        return found
+        if dag_id != self.world.plan.dead_letter_dag_id:
+            starts.found(self.world.process, bool(count))
+        return count
 
     def get_dag(self, dag_id: str) -> str:
         def effect() -> str:

@@ -32,7 +32,7 @@ from airflow_provider_workflow.emulator.settings import Settings
 from airflow_provider_workflow.options import Limits
 from tests.simulation.scheduler import START, Killed, Process, Scheduler
 from tests.simulation.service import raised
-from tests.simulation.world import ServiceClock, SimulatedClock
+from tests.simulation.world import SimulatedClock
 
 INBOX = "measurements"
 SOUND, KILLS, RAISES, NAMED = "sound", "kills", "raises", "named"
@@ -106,9 +106,8 @@ class BatchWorld:
         self.random = Random(seed + 1)
         self.scheduler = Scheduler(self.random)
         self.clock = SimulatedClock(self.scheduler)
-        self.store = Store(ServiceClock(self.scheduler), Settings(quarantine_after=5))
+        self.store = Store(self.clock, Settings(quarantine_after=5))
         self.inbox_id = self.store.inboxes.open(INBOX).id
-        self.called: set[str] = set()
         self.returned: set[str] = set()
         self.acknowledged: set[str] = set()
         self.dead_letters: set[str] = set()
@@ -226,7 +225,6 @@ class Function:
         world, plan = self.world, self.world.plan
         ids = [message["id"] for message in messages]
         world.note(f"{self.process.name} calls {ids}")
-        world.called.update(ids)
         for message_id in ids:
             world.scheduler.pause(plan.seconds_a_message)
             if plan.kinds[message_id] == KILLS:

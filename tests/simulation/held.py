@@ -43,7 +43,6 @@ class Held:
     A lease, as the rules see it.
 
     :param counts: delivery count of each message.
-    :param answered: whether a process knows of it.
     :param known_until: the earliest time at which it expires, as far as the process knows.
     :param is_doubtful: whether a process was frozen while it leased, so that it does not know the end.
     :param has_twice: whether it has two deliveries of a message.
@@ -62,13 +61,11 @@ class Held:
     seconds: float
     until: float
     counts: dict[str, int]
-    answered: bool = False
     attempted: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
     unended: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     known_until: float = 0.0
-    is_handed_off: bool = False
     is_doubtful: bool = False
     has_twice: bool = False
     is_late: bool = False

@@ -63,9 +63,9 @@ def _with_dead_letters(world: World, key: Key) -> str:
         return what if runs or letters or key in ledger.done else ""
     if not runs and not letters and _is_quarantined(world, key):
         last = ledger.deliveries[key][-2:]
-        undecided = all(ledger.letters.is_undecided(key, each) for each in last)
+        undecided = all(ledger.starts.is_undecided(key, each) for each in last)
         return "" if undecided else f"{what}, and is quarantined"
-    if runs + letters != 1 and key not in ledger.letters.excepted:
+    if runs + letters != 1 and key not in ledger.starts.excepted:
         return what
     if kind != NORMAL and not letters:
         return what

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.simulation.held import MARGIN_SECONDS, PROBE_SECONDS, Held, Key, Seen
-from tests.simulation.letters import LAST_SAFE_DELIVERY, Letters
 from tests.simulation.scheduler import TaskTimeout
-from tests.simulation.starts import Starts
+from tests.simulation.starts import LAST_SAFE_DELIVERY, Starts
 
 if TYPE_CHECKING:
     from tests.simulation.airflow import Run
@@ -53,12 +52,11 @@ class Ledger:
         self.run_times: dict[Key, float] = {}
         self.done: set[Key] = set()
         self.starts = Starts(world, self)
-        self.letters = Letters(world, self)
 
-    def must(self, holds: bool, process: Process | None, rule: int, text: str) -> None:
+    def must(self, holds: bool, process: Process, rule: int, text: str) -> None:
         """Note that a rule does not hold."""
         if not holds and not self.violation:
-            self.violation = f"rule {rule}: {process.name + ': ' if process else ''}{text}"
+            self.violation = f"rule {rule}: {process.name}: {text}"
             self.world.note(process, "VIOLATION", self.violation)
 
     # Leasing
@@ -104,7 +102,7 @@ class Ledger:
             process.harm("resumed late")
             held.is_short = True
         held.process = process
-        held.is_handed_off = held.is_at_work = True
+        held.is_at_work = True
         held.known_until = ends_at
         held.is_late = ends_at - MARGIN_SECONDS <= self.world.scheduler.now
         process.seen.leases.append(held)
@@ -112,8 +110,7 @@ class Ledger:
     def lease_answered(self, process: Process, lease_id: str, sent_at: float) -> None:
         """A process knows of its lease."""
         held = self.leases[lease_id]
-        held.answered, held.is_at_work = True, not process.seen.is_trigger
-        held.process = process
+        held.process, held.is_at_work = process, not process.seen.is_trigger
         # A process does not know when its request took effect.
         held.is_doubtful = process.frozen_until >= sent_at
         held.known_until = sent_at + held.seconds

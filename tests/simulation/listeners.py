@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
@@ -74,7 +75,9 @@ class Listener:
         if event is not None and event.text:
             world.ledger.handed_off(process, event.lease_id, event.ends_at)
         so_far = self.deferral.so_far if self.deferral else None
-        task = Try(world, process, self.kind, self.inbox, self._context(), event, so_far or None)
+        run_id = f"{self.name}.{self.run_number}"
+        context = {"ti": TaskInstance(world, self.name, self.try_number, run_id)}
+        task = Try(world, process, self.kind, self.inbox, context, event, so_far or None)
         world.scheduler.start(process, task.work)
 
     def _new_process(self, name: str, on_end: Callable[[Process, Any], None]) -> Process:
@@ -83,10 +86,6 @@ class Listener:
         process.on_end = lambda outcome: on_end(process, outcome)
         process.on_frozen = lambda seconds: self._frozen(process, seconds)
         return process
-
-    def _context(self) -> dict[str, Any]:
-        run_id = f"{self.name}.{self.run_number}"
-        return {"ti": TaskInstance(self.world, self.name, self.try_number, run_id)}
 
     def _frozen(self, process: Process, seconds: float) -> None:
         """Airflow takes a frozen process for dead, and goes on without it."""
@@ -105,8 +104,7 @@ class Listener:
         world.note(process, "ends", outcome)
         if not isinstance(outcome, Killed):
             world.ledger.process_ended(process, outcome)
-            unexpected = isinstance(outcome, Exception) and not isinstance(outcome, EXPECTED)
-            world.ledger.must(not unexpected, process, 14, f"ends with {type(outcome).__name__}: {outcome}")
+        self._must_be_expected(process, outcome)
         if process is not self.current:
             return
         self.was_killed = process.stopped
@@ -117,7 +115,12 @@ class Listener:
         elif isinstance(outcome, BaseException):
             self._failed(outcome, 0.0)
         else:
-            self._next_run(0.0 if _handled(outcome) else self.gap)
+            is_handled = any(outcome[name]["count"] for name in ("started", "existing"))
+            self._next_run(0.0 if is_handled else self.gap)
+
+    def _must_be_expected(self, process: Process, outcome: Any) -> None:
+        unexpected = isinstance(outcome, Exception) and not isinstance(outcome, EXPECTED)
+        self.world.ledger.must(not unexpected, process, 14, f"ends with {type(outcome).__name__}: {outcome}")
 
     def _failed(self, error: BaseException, seconds: float) -> None:
         """Retry the task, or let the DAG run fail."""
@@ -142,33 +145,25 @@ class Listener:
     def _defer(self, deferral: Deferred) -> None:
         self.deferral, self.current = deferral, None
         world = self.world
-        self._start_trigger()
+        self._start_trigger(deferral)
         is_alone = world.is_quiet or world.plan.longest_wait is not None
         if not is_alone and world.random.random() < 0.1:
             # A second triggerer that takes the first one for dead.
-            self._start_trigger()
+            self._start_trigger(deferral)
 
-    def _start_trigger(self) -> None:
-        deferral = self.deferral
-        if deferral is None:
-            return
-
-        def ended(process: Process, outcome: Any) -> None:
-            self._trigger_ended(process, outcome, deferral)
-
+    def _start_trigger(self, deferral: Deferred) -> None:
+        ended = partial(self._trigger_ended, deferral)
         trigger = self._new_process(f"{self.name} trigger", ended)
         trigger.seen.is_trigger = True
         trigger.on_frozen = lambda seconds: None
         if trigger.doom is not None and trigger.doom.kind not in ("kill", "freeze"):
             trigger.doom = None
-        limit, seconds = deferral.limit, deferral.seconds
-        work = lambda: leased_by_trigger(self.world, self.inbox, limit, seconds)  # noqa: E731
+        work = partial(leased_by_trigger, self.world, self.inbox, deferral.limit, deferral.seconds)
         self.world.scheduler.start(trigger, work)
 
-    def _trigger_ended(self, process: Process, outcome: Any, deferral: Deferred) -> None:
+    def _trigger_ended(self, deferral: Deferred, process: Process, outcome: Any) -> None:
         world = self.world
-        unexpected = isinstance(outcome, Exception) and not isinstance(outcome, EXPECTED)
-        world.ledger.must(not unexpected, process, 14, f"ends with {type(outcome).__name__}: {outcome}")
+        self._must_be_expected(process, outcome)
         world.note(process, "ends", "an event" if isinstance(outcome, Event) else outcome)
         if deferral is not self.deferral:
             return  # Airflow drops the event of a trigger that no task waits for.
@@ -183,8 +178,4 @@ class Listener:
 
     def _trigger_again(self, deferral: Deferred) -> None:
         if deferral is self.deferral:
-            self._start_trigger()
-
-
-def _handled(outcome: Any) -> bool:
-    return any(outcome[name]["count"] for name in ("started", "existing"))
+            self._start_trigger(deferral)

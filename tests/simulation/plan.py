@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -198,12 +198,7 @@ def _with_keys(random: Random, plan: Plan) -> None:
     number = random.randint(2, 30)
     keys = random.choices([None, "", 0, "0", *(f"k{key}" for key in range(number))], k=number)
     plan.messages = [
-        PlannedMessage(
-            f"m{each}",
-            NORMAL,
-            random.choice((0.0, random.random() * plan.disturbed_for)),
-            {"n": each, "shop": "a", "items": ["x"], "key": key},
-        )
+        message_of("m", each, at=random.choice((0.0, random.random() * plan.disturbed_for)), key=key)
         for each, key in enumerate(keys)
     ]
 
@@ -214,14 +209,8 @@ def _behind_rejected_messages(random: Random, plan: Plan) -> None:
     default arguments starts those within minutes, after a few kills as well.
     """
     _use_defaults(random, plan)
-    number = random.randint(1, 100)
-    plan.messages = [
-        PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ["x"]})
-        for each in range(number)
-    ]
-    plan.messages += [
-        replace(sound_message(f"s{each}", each), at=random.uniform(1.0, 900.0)) for each in range(5)
-    ]
+    plan.messages = [message_of("p", each, POISON) for each in range(random.randint(1, 100))]
+    plan.messages += [message_of("s", each, at=random.uniform(1.0, 900.0)) for each in range(5)]
     plan.disturbed_for, plan.harm = 3600.0, random.choice((0.0, 0.5, 1.0))
     plan.most_kills, plan.longest_wait = random.randint(0, 4), 900.0
 
@@ -231,7 +220,7 @@ def _without_acknowledgements(random: Random, plan: Plan) -> None:
     _use_defaults(random, plan)
     number, plan.disturbed_for = random.randint(10, 60), 2 * 3600.0
     moments = [*[0.0] * (number // 2), *(random.uniform(0.0, 7200.0) for _ in range(number // 2))]
-    plan.messages = [replace(sound_message(f"s{each}", each), at=at) for each, at in enumerate(moments)]
+    plan.messages = [message_of("s", each, at=at) for each, at in enumerate(moments)]
     plan.episodes = [Episode("acknowledge", 0.0, 2 * 3600.0)]
     plan.lease_limit, plan.quarantine_after = random.choice((5, 100)), 5
     plan.harm, plan.longest_wait = 0.0, 900.0
@@ -241,10 +230,9 @@ def _longer_than_a_lease(random: Random, plan: Plan) -> None:
     """Many messages, some of them rejected, and short leases: a drain goes on while its leases end."""
     _use_defaults(random, plan)
     number, plan.disturbed_for = random.randint(60, 150), 3600.0
-    plan.messages = [sound_message(f"s{each}", each) for each in range(number)]
+    plan.messages = [message_of("s", each) for each in range(number)]
     for each in range(random.randint(0, 3)):
-        poison = PlannedMessage(f"p{each}", POISON, 0.0, {"n": each, "shop": "a", "items": ["x"]})
-        plan.messages.insert(random.randint(0, 20), poison)
+        plan.messages.insert(random.randint(0, 20), message_of("p", each, POISON))
     plan.lease_limit, plan.lease_seconds, plan.pace = random.choice((1, 5, 100)), 60, 1.0
     plan.service_faults, plan.harm = random.choice((0.0, 0.03)), 0.0
 
@@ -275,9 +263,10 @@ def _messages(random: Random, seconds: float, has_dead_letters: bool) -> list[Pl
     ]
 
 
-def sound_message(name: str, number: int) -> PlannedMessage:
-    """A message that its target takes."""
-    return PlannedMessage(name, NORMAL, 0.0, {"n": number, "shop": "ab"[number % 2], "items": ["x"]})
+def message_of(prefix: str, number: int, kind: str = NORMAL, at: float = 0.0, **more: Any) -> PlannedMessage:
+    """A message that all routes take."""
+    payload = {"n": number, "shop": "ab"[number % 2], "items": ["x"], **more}
+    return PlannedMessage(f"{prefix}{number}", kind, at, payload)
 
 
 def _message(random: Random, number: int, seconds: float, is_odd: bool, most: int) -> PlannedMessage:

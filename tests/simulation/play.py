@@ -34,27 +34,19 @@ class HistoryLog(logging.Handler):
         self.world.note(self.world.process, f"log {record.levelname}", record.getMessage())
 
 
-class Stage:
-    """The world of the history that is played now."""
-
-    world: World
-    played = 0
-
-    def replacements(self) -> list[tuple[Any, str, Any]]:
-        """Module, name, and what stands there while histories are played."""
-        made_up = SimpleNamespace(uuid4=lambda: self.world.new_id(), UUID=uuid.UUID)
-        return [
-            (runs, "trigger_dag_run", lambda *given: self.world.airflow.trigger_dag_run(*given)),
-            (runs, "stored_dag_run", lambda *given: self.world.airflow.stored_dag_run(*given)),
-            (quarantine, "report", lambda *_, **__: []),
-            (quarantine, "quarantine_check_seconds", lambda: 300.0),
-            (observers, "tell", lambda *_, **__: None),
-            (queues, "uuid", made_up),
-            (inboxes, "uuid", made_up),
-        ]
-
-
-_stage = Stage()
+_now = SimpleNamespace(world=None, played=0)
+"""The world of the history that is played now, and how many were played."""
+_UUIDS = SimpleNamespace(uuid4=lambda: _now.world.new_id(), UUID=uuid.UUID)
+REPLACED: tuple[tuple[Any, str, Any], ...] = (
+    (runs, "trigger_dag_run", lambda *given: _now.world.airflow.trigger_dag_run(*given)),
+    (runs, "stored_dag_run", lambda *given: _now.world.airflow.stored_dag_run(*given)),
+    (quarantine, "report", lambda *_, **__: []),
+    (quarantine, "quarantine_check_seconds", lambda: 300.0),
+    (observers, "tell", lambda *_, **__: None),
+    (queues, "uuid", _UUIDS),
+    (inboxes, "uuid", _UUIDS),
+)
+"""Module, name, and what stands there while histories are played."""
 
 
 @contextmanager
@@ -69,7 +61,7 @@ def staged() -> Iterator[None]:
         stack.callback(gc.unfreeze)
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
-        for module, name, stand_in in _stage.replacements():
+        for module, name, stand_in in REPLACED:
             stack.enter_context(patch.object(module, name, stand_in))
         yield
 
@@ -81,15 +73,15 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     :param lines: receives the history.
     :return: the rule that does not hold; empty if all hold.
     """
-    world = _stage.world = World(choose(seed), lines)
+    world = _now.world = World(choose(seed), lines)
     pytest_plugin.reset()
     with clock.use(world.clock), _logging(world):
         try:
             world.play()
         finally:
             world.end()
-    _stage.played += 1
-    if _stage.played % HISTORIES_OF_GARBAGE == 0:
+    _now.played += 1
+    if _now.played % HISTORIES_OF_GARBAGE == 0:
         gc.collect()
     rule = invariants.check(world)
     world.forget()

@@ -1,9 +1,8 @@
 """
 Simulated time, and processes that act in it.
 
-A process has strands: its main thread, and the thread of a session. Each strand is a greenlet, and only one
-of them runs at a time. A strand that calls anything outside its process pauses for as long as the call takes;
-what happens meanwhile, and whether the process survives it, follows from the seed.
+Each process is a greenlet, and only one of them runs at a time. A process that calls anything outside pauses
+for as long as the call takes; what happens meanwhile, and whether it survives that, follows from the seed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -48,22 +47,24 @@ class Doom:
 
 
 @dataclass(eq=False)
-class Process:
+class Process(greenlet):
     """
     A process of Airflow: one try of a task, or a trigger.
 
     :param name: for the history.
     :param doom: what happens to it, if anything.
-    :param on_term: called by SIGTERM; what it raises is raised in the main thread.
+    :param seen: what it knows, as the rules see it.
+    :param on_term: called by SIGTERM; what it raises is raised in the process.
     :param on_end: called once: with its result or its exception, or with ``Killed``.
-    :param stopped: whether it was killed, frozen or ended.
-    :param pending: calls that its thread has not ended yet.
     :param harmed: the first thing that disturbed it, or empty.
+    :param stopped: whether it was killed, frozen or ended.
     :param delayed_until: end of the last time that it was frozen, or waited for a slow call.
+    :param turn: how often it went on.
     """
 
     name: str
     doom: Doom | None = None
+    seen: Any = None
     on_term: Callable[[], None] = lambda: None
     on_end: Callable[[Any], None] = lambda outcome: None
     on_frozen: Callable[[float], None] = lambda seconds: None
@@ -72,12 +73,10 @@ class Process:
     delayed_until: float = 0.0
     frozen_until: float = 0.0
     steps: int = 0
-    dead: bool = False
+    killed: bool = False
     ended: bool = False
     signal: BaseException | None = None
-    pending: int = 0
-    strands: list[Strand] = field(default_factory=list)
-    seen: Any = None
+    turn: int = 0
 
     def harm(self, what: str) -> None:
         """Note that something disturbed this process."""
@@ -88,24 +87,6 @@ class Process:
         if not self.ended:
             self.ended = True
             self.on_end(outcome)
-
-
-class Strand(greenlet):
-    """
-    A thread of a process.
-
-    :param run: what it does.
-    """
-
-    def __init__(self, process: Process, run: Callable[[], None], hub: greenlet) -> None:
-        super().__init__(run, hub)
-        self.process = process
-        self.turn = 0
-        process.strands.append(self)
-
-    @property
-    def is_main(self) -> bool:
-        return self.process.strands[0] is self
 
 
 class Scheduler:
@@ -120,34 +101,26 @@ class Scheduler:
         self.random = random
         self.hub = getcurrent()
         self.processes: list[Process] = []
-        self._due: list[tuple[float, int, Callable[[], Any] | None, Strand | None, int]] = []
+        self._due: list[tuple[float, int, Callable[[], Any]]] = []
         self._number = itertools.count()
 
     # What happens
 
     def at(self, moment: float, act: Callable[[], Any]) -> None:
         """Let something happen at a moment."""
-        heapq.heappush(self._due, (moment, next(self._number), act, None, 0))
+        heapq.heappush(self._due, (moment, next(self._number), act))
 
     def after(self, seconds: float, act: Callable[[], Any]) -> None:
         self.at(self.now + seconds, act)
 
     def play(self, until: float, over: Callable[[], bool]) -> None:
         """Let everything happen that is due, until it is over, or until a moment."""
-        due = self._due
-        while due and not over():
-            moment, _, act, strand, turn = heapq.heappop(due)
+        while self._due and not over():
+            moment, _, act = heapq.heappop(self._due)
             if moment > until:
                 return
             self.now = moment
-            if act is not None:
-                act()
-            elif strand is not None and strand.turn == turn and not (strand.dead or strand.process.dead):
-                if strand.process.frozen_until > moment:
-                    self.wake(strand, strand.process.frozen_until)
-                else:
-                    strand.turn += 1
-                    strand.switch()
+            act()
 
     # Processes
 
@@ -165,8 +138,9 @@ class Scheduler:
             # An exception and the frames of its traceback hold each other.
             outcome = None
 
+        process.run, process.parent = run, self.hub
         self.processes.append(process)
-        self.wake(Strand(process, run, self.hub), self.now)
+        self._wake(process, self.now)
 
     @property
     def is_any_frozen(self) -> bool:
@@ -174,104 +148,86 @@ class Scheduler:
 
     def kill(self, process: Process, what: str = "kill -9") -> None:
         """End a process at once."""
-        if process.dead or process.ended:
+        if process.ended:
             return
         process.harm(what)
-        process.stopped = process.dead = True
-        for strand in process.strands:
-            if strand is not getcurrent() and strand:
-                self.at(self.now, partial(_throw, strand))
+        process.stopped = process.killed = True
+        if process is not getcurrent():
+            self.at(self.now, partial(_throw, process))
         process.end(Killed())
 
     def end(self) -> None:
         """End all processes, in no time and without any effect."""
         for process in self.processes:
-            process.dead = process.ended = True
-            for strand in process.strands:
-                _throw(strand)
+            process.killed = process.ended = True
+            _throw(process)
 
-    def freeze(self, process: Process, seconds: float) -> None:
-        """Let a process do nothing for some time."""
-        process.harm("frozen")
-        process.stopped = True
-        process.frozen_until = process.delayed_until = self.now + seconds
-        process.on_frozen(seconds)
+    def pause(self, seconds: float) -> None:
+        """Let time pass in the running process, and whatever happens meanwhile happen."""
+        process: Any = getcurrent()
+        if process.killed:
+            raise Killed
+        process.steps += 1
+        doom = process.doom
+        if doom is not None and process.steps >= doom.step:
+            process.doom = None
+            self.after(seconds * self.random.random(), lambda: self._strike(process, doom))
+        self._wake(process, self.now + seconds)
+        self.hub.switch()
+        if process.killed:
+            raise Killed
+        if process.signal is not None:
+            error, process.signal = process.signal, None
+            raise error
 
-    def terminate(self, process: Process) -> None:
+    def _strike(self, process: Process, doom: Doom) -> None:
+        """Let the doom of a process happen, unless it has ended by itself."""
+        if process.ended:
+            return
+        if doom.kind == "kill":
+            self.kill(process)
+        elif doom.kind == "freeze":
+            process.harm("frozen")
+            process.stopped = True
+            process.frozen_until = process.delayed_until = self.now + doom.seconds
+            process.on_frozen(doom.seconds)
+        elif doom.kind == "term":
+            self._terminate(process)
+        else:
+            self._interrupt(process, TaskTimeout())
+
+    def _terminate(self, process: Process) -> None:
         """Send SIGTERM, and SIGKILL some seconds later."""
         process.harm("SIGTERM")
         process.stopped = True
         try:
             process.on_term()
         except BaseException as error:
-            self.interrupt(process, error)
+            self._interrupt(process, error)
         self.after(KILL_AFTER_TERM_SECONDS, lambda: self.kill(process, "SIGKILL after SIGTERM"))
 
-    def interrupt(self, process: Process, error: BaseException) -> None:
-        """Raise an exception in the main thread of a process, wherever it is."""
+    def _interrupt(self, process: Process, error: BaseException) -> None:
+        """Raise an exception in a process, wherever it is."""
         process.harm(type(error).__name__)
         process.stopped = True
         process.signal = error
-        self.wake(process.strands[0], self.now)
+        self._wake(process, self.now)
 
-    # As a strand calls it
+    def _wake(self, process: Process, moment: float) -> None:
+        """Let a process go on at a moment, unless it goes on before."""
+        self.at(moment, partial(self._go_on, process, process.turn))
 
-    def pause(self, seconds: float) -> None:
-        """Let time pass in the running strand, and whatever happens meanwhile happen."""
-        strand: Any = getcurrent()
-        process: Process = strand.process
-        if process.dead:
-            raise Killed
-        process.steps += 1
-        doom = process.doom
-        if doom is not None and process.steps >= doom.step:
-            process.doom = None
-            self.at(self.now + seconds * self.random.random(), lambda: self.strike(process, doom))
-        end = self.now + seconds
-        self.wake(strand, end)
-        self.block(strand)
-
-    def give_way(self) -> None:
-        """
-        Let another strand go on first, in no time.
-
-        The process is not interrupted meanwhile: between two statements it would be by rare chance only.
-        """
-        strand: Any = getcurrent()
-        self.wake(strand, self.now)
-        self.hub.switch()
-        if strand.process.dead:
-            raise Killed
-
-    def strike(self, process: Process, doom: Doom) -> None:
-        """Let the doom of a process happen, unless it has ended by itself."""
-        if process.dead or process.ended:
+    def _go_on(self, process: Process, turn: int) -> None:
+        if process.turn != turn or process.killed:
             return
-        if doom.kind == "kill":
-            self.kill(process)
-        elif doom.kind == "freeze":
-            self.freeze(process, doom.seconds)
-        elif doom.kind == "term":
-            self.terminate(process)
+        if process.frozen_until > self.now:
+            self._wake(process, process.frozen_until)
         else:
-            self.interrupt(process, TaskTimeout())
-
-    def block(self, strand: Any) -> None:
-        """Wait until the running strand is woken up."""
-        self.hub.switch()
-        process = strand.process
-        if process.dead:
-            raise Killed
-        if process.signal is not None and strand.is_main:
-            error, process.signal = process.signal, None
-            raise error
-
-    def wake(self, strand: Strand, moment: float) -> None:
-        """Let a strand go on at a moment, unless it goes on before."""
-        heapq.heappush(self._due, (moment, next(self._number), None, strand, strand.turn))
+            process.turn += 1
+            process.switch()
 
 
-def _throw(strand: Strand) -> None:
-    """Raise ``Killed`` in a strand that has begun and not ended."""
-    if strand:
-        strand.throw(Killed())
+def _throw(process: Process) -> None:
+    """Raise ``Killed`` in a process that has begun and not ended."""
+    if process:
+        process.throw(Killed())

@@ -25,7 +25,6 @@ from tests.simulation.service import Hook
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-    from tests.simulation.plan import Plan
     from tests.simulation.scheduler import Process
     from tests.simulation.world import World
 
@@ -123,13 +122,20 @@ class Try:
         """The dispatch operator."""
         plan, hook = self.world.plan, Hook(self.world)
         routes = Routes(plan.targets, plan.match, plan.once_per)
-        ti = self.context["ti"]
-        given: Any = hook, self.inbox, routes, TaskRuns(ti), limits_of(plan)
+        ti, rules = self.context["ti"], None
+        if plan.dead_letter_dag_id is not None:
+            rules = DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
+        limits = Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
+        given: Any = hook, self.inbox, routes, TaskRuns(ti), limits
         dispatcher = Dispatcher(
-            *given, attempt=ti.try_number, check_payload=checker(SCHEMA), dead_letter_rules=rules_of(plan)
+            *given, attempt=ti.try_number, check_payload=checker(SCHEMA), dead_letter_rules=rules
         )
-        self.process.on_term = lambda: self._on_kill(dispatcher.working)
 
+        def on_kill() -> None:
+            if dispatcher.working:
+                raise TaskKilled(self.inbox)
+
+        self.process.on_term = on_kill
         self._poll(lambda: drain_inbox(dispatcher, on_paused="log"))
         if dispatcher.counts.causes and plan.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
@@ -145,20 +151,6 @@ class Try:
             raise
         ledger.poll_ended(self.process, None)
         return value
-
-    def _on_kill(self, is_working: bool) -> None:
-        if is_working:
-            raise TaskKilled(self.inbox)
-
-
-def limits_of(plan: Plan) -> Limits:
-    return Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
-
-
-def rules_of(plan: Plan) -> DeadLetterRules | None:
-    if plan.dead_letter_dag_id is None:
-        return None
-    return DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
 
 
 def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSensor:

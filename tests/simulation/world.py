@@ -16,7 +16,7 @@ from tests.simulation.airflow import WORKING, Airflow
 from tests.simulation.held import Key, key_of
 from tests.simulation.ledger import Ledger
 from tests.simulation.listeners import Listener
-from tests.simulation.plan import NORMAL, POISON, Episode, Plan, PlannedMessage, sound_message
+from tests.simulation.plan import NORMAL, POISON, Episode, Plan, PlannedMessage, message_of
 from tests.simulation.scheduler import START, Doom, Process, Scheduler
 from tests.simulation.service import FAULTS
 
@@ -29,10 +29,11 @@ LOOK_SECONDS = 600.0
 DOOMS = ("kill", "kill", "term", "timeout", "freeze")
 
 
-class SimulatedClock:
-    """The clock of the package."""
+class SimulatedClock(RulesClock):
+    """The clock of the package, and that of the service."""
 
     def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
         self.scheduler = scheduler
 
     def now(self) -> float:
@@ -43,17 +44,6 @@ class SimulatedClock:
 
     def sleep(self, seconds: float) -> None:
         self.scheduler.pause(seconds)
-
-
-class ServiceClock(RulesClock):
-    """The clock of the service."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__()
-        self.scheduler = scheduler
-
-    def now(self) -> float:
-        return self.scheduler.now
 
 
 class World:
@@ -73,7 +63,7 @@ class World:
         self.ledger = Ledger(self)
         dead_letters = [plan.dead_letter_dag_id] if plan.dead_letter_dag_id else []
         self.airflow = Airflow(self, dict.fromkeys([*plan.dag_ids, *dead_letters], WORKING))
-        self.store = Store(ServiceClock(self.scheduler), Settings(quarantine_after=plan.quarantine_after))
+        self.store = Store(self.clock, Settings(quarantine_after=plan.quarantine_after))
         self.messages: dict[Key, PlannedMessage] = {}
         self.is_quiet = False
         self.away: set[str] = set()
@@ -192,7 +182,7 @@ class World:
         """Put sound messages from time to time: a rejected message is decided about after one of them."""
         if number > MOST_TRAFFIC or self._is_done:
             return
-        self._put(sound_message(f"t{number}", number))
+        self._put(message_of("t", number))
         self.scheduler.after(
             self.random.choice((60.0, 600.0, 3600.0)), partial(self._put_another, number + 1)
         )
@@ -227,9 +217,9 @@ class World:
     @property
     def process(self) -> Process:
         """The running process."""
-        strand: Any = getcurrent()
-        found: Process = strand.process
-        return found
+        process: Any = getcurrent()
+        assert isinstance(process, Process)
+        return process
 
     def is_poison(self, dag_id: str, conf: dict[str, Any]) -> bool:
         """Whether Airflow rejects every run of a message; the dead-letter DAG takes it."""
@@ -306,7 +296,7 @@ class World:
     def note(self, process: Process | None, call: str, result: object) -> None:
         """Add a line to the history."""
         if self.lines is not None:
-            name = process.name if process else "-"
+            name = process.name if process is not None else "-"
             moment = self.scheduler.now - START
             self.lines.append(f"{moment:10.2f} {name:32} {call} -> {_short(result)}")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import batches
-from tests.mutations.faults import FAULTS, fault
+from tests.mutations.faults import FAULTS
 from tests.mutations.seeded import seeded
+from tests.simulation.__main__ import first_noticed
 from tests.simulation.batches import play as play_batches
 from tests.simulation.play import play, staged
-from tests.simulation.teeth import first_noticed
 
 
 @pytest.mark.parametrize("first", range(0, 2_000, 500))
@@ -60,7 +60,7 @@ def test_a_seed_plays_the_same_history_each_time(player: Any, stage: Any, seeds:
     ],
 )
 def test_a_fault_is_noticed(name: str) -> None:
-    assert first_noticed(fault(name), range(300)) is not None
+    assert first_noticed(name, range(300)) is not None
 
 
 @pytest.fixture(autouse=True)
