@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -116,9 +117,7 @@ class BatchWorld:
     def play(self) -> str:
         """Play the history; the rule that does not hold, or an empty string."""
         for message_id, seconds in self.plan.at.items():
-            put = lambda message_id=message_id: self.store.messages.put(  # noqa: E731
-                self.inbox_id, [{"n": message_id}], ids=[message_id]
-            )
+            put = partial(self.store.messages.put, self.inbox_id, [{"n": message_id}], ids=[message_id])
             self.scheduler.at(START + seconds, put)
         for number in range(self.plan.tasks):
             task = BatchTask(self, number)
@@ -192,12 +191,29 @@ class BatchTask:
         return Batches(
             BatchHook(world, process),  # type: ignore[arg-type]
             INBOX,
-            Function(world, process),
+            partial(self._call, process),
             DeadLetterRuns(world),  # type: ignore[arg-type]
             Limits(plan.batch_size, plan.lease_seconds),
             attempt=self.attempt,
             dead_letter_rules=rules,
         ).run()
+
+    def _call(self, process: Process, messages: list[dict[str, Any]]) -> dict[str, str]:
+        """The user's function: it ends its process, raises, or names failed messages."""
+        world, plan = self.world, self.world.plan
+        ids = [message["id"] for message in messages]
+        world.note(f"{process.name} calls {ids}")
+        for message_id in ids:
+            world.scheduler.pause(plan.seconds_a_message)
+            if plan.kinds[message_id] == KILLS:
+                world.note(f"{process.name} is killed by {message_id}")
+                world.scheduler.kill(process)
+                raise Killed
+            if plan.kinds[message_id] == RAISES:
+                raise ValueError(message_id)
+        named = [message_id for message_id in ids if plan.kinds[message_id] == NAMED]
+        world.returned.update(set(ids) - set(named))
+        return dict.fromkeys(named, "named")
 
     def _ended(self, outcome: Any) -> None:
         world, plan = self.world, self.world.plan
@@ -212,30 +228,6 @@ class BatchTask:
         else:
             pause = plan.retry_seconds * 2 ** (self.attempt - 1)
             world.scheduler.after(seconds + pause, self._begin_try)
-
-
-@dataclass
-class Function:
-    """The user's function: it ends its process, raises, or names failed messages."""
-
-    world: BatchWorld
-    process: Process
-
-    def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
-        world, plan = self.world, self.world.plan
-        ids = [message["id"] for message in messages]
-        world.note(f"{self.process.name} calls {ids}")
-        for message_id in ids:
-            world.scheduler.pause(plan.seconds_a_message)
-            if plan.kinds[message_id] == KILLS:
-                world.note(f"{self.process.name} is killed by {message_id}")
-                world.scheduler.kill(self.process)
-                raise Killed
-            if plan.kinds[message_id] == RAISES:
-                raise ValueError(message_id)
-        named = [message_id for message_id in ids if plan.kinds[message_id] == NAMED]
-        world.returned.update(set(ids) - set(named))
-        return dict.fromkeys(named, "named")
 
 
 @dataclass
