@@ -13,7 +13,6 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash import account
@@ -30,42 +29,14 @@ END_SECONDS = 300.0
 """How long all that was put may take, after the last message, to be done."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """
-    :param minutes: for which messages are put. The first fifth warms up, the rest is measured.
-    :param rate: messages per second, over all recipes.
-    """
-
-    minutes: float
-    rate: float
-
-    @classmethod
-    def of_environment(cls) -> Plan:
-        chosen = {name: os.environ.get(name) or "" for name in ("MINUTES", "RATE")}
-        return cls(minutes=float(chosen["MINUTES"] or 30), rate=float(chosen["RATE"] or 1))
-
-    @property
-    def seconds(self) -> float:
-        return self.minutes * 60
-
-    @property
-    def warm_up_seconds(self) -> float:
-        return self.seconds / 5
-
-    @property
-    def sample_seconds(self) -> float:
-        """Seconds from one sample to the next."""
-        return min(10.0, max(2.0, self.seconds / 60))
-
-
 def main() -> int:
-    plan = Plan.of_environment()
+    minutes = float(os.environ.get("MINUTES") or 30)
+    rate = float(os.environ.get("RATE") or 1)
     home = Path(tempfile.mkdtemp(prefix="workflow-soak-"))
     kept = False
     try:
         with topology() as chosen:
-            kept = soak(plan, chosen, home)
+            kept = soak(minutes * 60, rate, chosen, home)
     finally:
         if kept:
             shutil.rmtree(home)
@@ -74,9 +45,16 @@ def main() -> int:
     return 0 if kept else 1
 
 
-def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
-    """Do it; whether nothing grew, and nothing was lost."""
-    announce(plan, chosen)
+def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:
+    """
+    Do it; whether nothing grew, and nothing was lost.
+
+    :param seconds: for which messages are put. The first fifth warms up, the rest is measured.
+    :param rate: messages per second, over all recipes.
+    """
+    print(f"Topology: {chosen.name}")
+    print(f"{rate:g} messages a second for {seconds:g} s, beside {len(IDLE)} idle watchers")
+    print(f"Tokens live for {TOKEN_SECONDS:g} s, those of a user for {USER_TOKEN_SECONDS:g} s", flush=True)
     with running(chosen, home) as scene:
         scene.airflow.wait_for_dags(["listen", "drain", "read_events", "idle", "handle_sensor", "warm_up"])
         # A process of a worker opens what it keeps open with its first task.
@@ -86,7 +64,7 @@ def soak(plan: Plan, chosen: Topology, home: Path) -> bool:
             scene.put(recipe, -1)
         assert scene.settles(START_SECONDS, RECIPES), why_not(scene)
         sampler = Sampler(*(each.port for each in scene.service.all))
-        put_and_sample(plan, scene, sampler)
+        put_and_sample(seconds, rate, scene, sampler)
         scene.settles(END_SECONDS, RECIPES)
         accounts = scene.counted()
         print(f"The listener ran {len(api.dag_runs('listen'))} times")
@@ -126,25 +104,18 @@ def why_not(scene: SoakScene) -> str:
     return "\n".join([account.table(scene.counted().values()), *tasks, *ends, scene.airflow.tails(40)])
 
 
-def announce(plan: Plan, chosen: Topology) -> None:
-    print(f"Topology: {chosen.name}")
-    print(f"{plan.rate:g} messages a second for {plan.minutes:g} minutes, beside {len(IDLE)} idle watchers")
-    print(f"Tokens live for {TOKEN_SECONDS:g} s, those of a user for {USER_TOKEN_SECONDS:g} s")
-    print(f"Measured after {plan.warm_up_seconds:g} s, every {plan.sample_seconds:g} s", flush=True)
-
-
-def put_and_sample(plan: Plan, scene: SoakScene, sampler: Sampler) -> None:
+def put_and_sample(seconds: float, rate: float, scene: SoakScene, sampler: Sampler) -> None:
     """Put the messages, in turn for each recipe, and take samples once it is warm."""
     begun = time.monotonic()
-    put, sample_at = 0, plan.warm_up_seconds
-    while (passed := time.monotonic() - begun) < plan.seconds:
-        if passed * plan.rate >= put:
+    put, sample_at, pause = 0, seconds / 5, min(10.0, max(2.0, seconds / 60))
+    while (passed := time.monotonic() - begun) < seconds:
+        if passed * rate >= put:
             scene.put(RECIPES[put % len(RECIPES)], put)
             put += 1
         if passed >= sample_at:
             scene.sample(sampler, passed)
-            sample_at += plan.sample_seconds
-        following = min(put / plan.rate, sample_at, plan.seconds)
+            sample_at += pause
+        following = min(put / rate, sample_at, seconds)
         time.sleep(max(0.0, begun + following - time.monotonic()))
 
 

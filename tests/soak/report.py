@@ -1,16 +1,60 @@
-"""What is allowed of everything that was sampled, and the one table that says what became of it."""
+"""
+Whether something grew: what is allowed of everything that was sampled, and the table of what became of it.
+
+A count is compared by the lower quartiles of the first and of the last third of the time: of a process that
+has more to do for a while it is what it holds when it has not, and what leaks is held then as well. The slack
+of a rule is what may differ without a leak; whatever leaks with every message, run or renewal exceeds it
+soon, however slowly the rest of Airflow breathes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import linear_regression
 
 from tests.soak import sampling
-from tests.soak.growth import GROWS, STANDS_STILL, TOO_MANY, Growth, Points, Rule
 from tests.soak.recipes import INBOXES
 from tests.soak.sampling import Key
+
+Points = Sequence[tuple[float, float]]
+"""Seconds, and what was counted then."""
+
+SHORTEST_FOR_MEMORY_SECONDS = 480.0
+"""Heaps settle during the first minutes; the slope of less says nothing about an hour."""
+STEADY = "steady"
+GROWS = "GROWS"
+TOO_MANY = "TOO MANY"
+TOO_SHORT = "too short to tell"
+GOES_ON = "goes on"
+STANDS_STILL = "STANDS STILL"
+COLUMNS = ("of", "what", "first third", "last third", "most", "per hour", "allowed", "verdict")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """
+    What is allowed.
+
+    :param slack: by how much the lower quartile of the last third may exceed that of the first.
+    :param most: which value none may exceed; None for any.
+    :param per_hour: how much it may grow in an hour, in the place of ``slack``; None where that counts.
+    :param goes_on: whether, on the contrary, it has to grow: nothing would be shown by what does not happen.
+    """
+
+    slack: float = 0
+    most: float | None = None
+    per_hour: float | None = None
+    goes_on: bool = False
+
+    def __str__(self) -> str:
+        if self.goes_on:
+            return "not to stand still"
+        allowed = f"+{self.slack:g}" if self.per_hour is None else f"+{self.per_hour:g}/h"
+        return allowed if self.most is None else f"{allowed}, {self.most:g} at most"
+
 
 RULES = {
     sampling.EVER: Rule(),
@@ -39,18 +83,46 @@ one session for each file of CA certificates.
 @dataclass(frozen=True)
 class Row:
     """
-    One line of the table.
+    One line of the table: what became of a value over the time.
 
-    :param rule: None where nothing is judged.
+    Of several processes each is looked at by itself, as most workers are idle most of the time and hold more
+    while they are not; then they are added up.
+
+    :param first: lower quartile of the first third of the time.
+    :param last: lower quartile of the last third of it.
+    :param most: the greatest value.
+    :param per_hour: slope of the line that fits all values best.
+    :param seconds: from the first value to the last.
     """
 
     key: Key
-    growth: Growth
-    rule: Rule | None
+    first: float
+    last: float
+    most: float
+    per_hour: float
+    seconds: float
+
+    @classmethod
+    def of(cls, key: Key, members: Iterable[Points]) -> Row:
+        """:param members: what was counted of each process, once or more."""
+        *figures, seconds = zip(*map(_figures, members), strict=True)
+        return cls(key, *map(sum, figures), max(seconds))
 
     @property
     def verdict(self) -> str:
-        return self.rule.verdict(self.growth) if self.rule else ""
+        """What is to be said of it; empty where nothing is judged."""
+        rule = RULES.get(self.key[1])
+        if rule is None:
+            return ""
+        if rule.goes_on:
+            return GOES_ON if self.last > self.first else STANDS_STILL
+        if rule.most is not None and self.most > rule.most:
+            return TOO_MANY
+        if rule.per_hour is None:
+            return STEADY if self.last <= self.first + rule.slack else GROWS
+        if self.seconds < SHORTEST_FOR_MEMORY_SECONDS:
+            return TOO_SHORT
+        return STEADY if self.per_hour <= rule.per_hour else GROWS
 
     @property
     def holds(self) -> bool:
@@ -58,20 +130,32 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        growth = self.growth
-        numbers = (growth.first, growth.last, growth.most)
-        shown = [f"{number:.4g}" if number < 1000 else f"{number:.0f}" for number in numbers]
-        return (*self.key, *shown, f"{growth.per_hour:+.1f}", str(self.rule or ""), self.verdict)
+        shown = [
+            f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in (self.first, self.last, self.most)
+        ]
+        allowed = str(RULES.get(self.key[1]) or "")
+        return (*self.key, *shown, f"{self.per_hour:+.1f}", allowed, self.verdict)
 
 
-COLUMNS = ("of", "what", "first third", "last third", "most", "per hour", "allowed", "verdict")
+def _figures(points: Points) -> tuple[float, ...]:
+    """Of one process: what a row has of it."""
+    begun, ended = points[0][0], points[-1][0]
+    third = (ended - begun) / 3
+    early = [value for at, value in points if at <= begun + third]
+    late = [value for at, value in points if at >= ended - third]
+    slope = linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
+    most = max(value for _, value in points)
+    return _lower_quartile(early), _lower_quartile(late), most, slope * 3600, ended - begun
+
+
+def _lower_quartile(values: list[float]) -> float:
+    """Of a quarter of the values none is greater; one of them, as a count between two counts says little."""
+    return sorted(values)[(len(values) - 1) // 4]
 
 
 def judged(series: Mapping[Key, Mapping[int, Points]]) -> list[Row]:
     """A row for each series, those of one process next to each other."""
-    return [
-        Row(key, Growth.of(members.values()), RULES.get(key[1])) for key, members in sorted(series.items())
-    ]
+    return [Row.of(key, members.values()) for key, members in sorted(series.items())]
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -128,7 +128,12 @@ def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
             home,
             Path(__file__).parent / "dags",
             services.connections(home),
-            {**chosen.env, "WORKFLOW_SOAK_INSIDE": str(inside(home)), "PYTHONPATH": str(ROOT), **_leak()},
+            {
+                **chosen.env,
+                "WORKFLOW_SOAK_INSIDE": str(inside(home)),
+                "WORKFLOW_SOAK_LEAK": os.environ.get("LEAK", ""),
+                "PYTHONPATH": str(ROOT),
+            },
             parallelism=8,
             executor=chosen.executor,
             sql_alchemy_conn=chosen.database,
@@ -141,7 +146,3 @@ def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
         accounts = {recipe: Account(recipe.name, {}) for recipe in RECIPES}
         with airflow:
             yield SoakScene(airflow, services, home, accounts)
-
-
-def _leak() -> dict[str, str]:
-    return {"WORKFLOW_SOAK_LEAK": "1"} if os.environ.get("LEAK") else {}

@@ -13,8 +13,17 @@ from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import leaky, probe
-from tests.soak.growth import GOES_ON, GROWS, STANDS_STILL, STEADY, TOO_MANY, TOO_SHORT
-from tests.soak.report import RULES, judged, unclosed
+from tests.soak.report import (
+    GOES_ON,
+    GROWS,
+    RULES,
+    STANDS_STILL,
+    STEADY,
+    TOO_MANY,
+    TOO_SHORT,
+    judged,
+    unclosed,
+)
 from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE, Sampler
 from tests.unit.client.conftest import settings_of
 
