@@ -106,16 +106,11 @@ class Run:
         tasks = self.airflow.api.task_instances(self.dag_id, self.run_id)
         return next((task for task in tasks if task["task_id"] == "work"), tasks[0])
 
-    def reaches(self, *states: str) -> Json:
+    def reaches(self, *states: str) -> Run:
         """Wait until the task is in one of these states."""
-
-        def reached() -> Json | None:
-            task = self.task
-            return task if task["state"] in states else None
-
-        task = wait_until(self.airflow, reached, f"{self.dag_id} {' or '.join(states)}")
-        assert task
-        return task
+        what = f"{self.dag_id} {' or '.join(states)}"
+        wait_until(self.airflow, lambda: self.task["state"] in states, what)
+        return self
 
     def succeeds(self) -> Any:
         """Wait until the run succeeded; return what its task returned."""

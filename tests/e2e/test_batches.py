@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_every_step import ON_WORKER, Step, stops
+from tests.e2e.test_every_step import ON_WORKER, Step, kill_at, stops
 
 __all__ = ["stops"]
 
@@ -44,14 +42,11 @@ def test_of_a_worker_killed_before_it_acknowledges_only_that_batch_is_processed_
 ):
     file = tmp_path / "given"
     ids = inbox.put(*({"n": number} for number in range(6)))
-    step = Step("before acknowledge", ON_WORKER, times=2)
+    step = Step("before acknowledge", ON_WORKER, acked=1, leased=2, times=2)
     stops.arm(step)
     run = stage.start("batches_of_two", inbox, file=str(file))
-    pid = stage.until(lambda: stops.reached(step), "the second acknowledgement")
-    assert (inbox.counts["leased"], inbox.counts["acked"]) == (2, 1)
-    os.kill(pid, signal.SIGKILL)
+    kill_at(step, stage, inbox, stops)
     inbox.expire_leases()
-    stops.clear()
     result = run.succeeds()
 
     assert result["processed"]["count"] == 5

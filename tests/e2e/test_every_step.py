@@ -84,15 +84,10 @@ def stops(stops_folder: Path) -> Iterator[Stops]:
     "step", STEPS, ids=lambda step: f"{step.point}, {step.runs} runs, {step.acked} acked"
 )
 def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stops, step):
-    run = stage.start("listener_with_retries", inbox)
-    run.reaches("deferred")
+    run = stage.start("listener_with_retries", inbox).reaches("deferred")
     stops.arm(step)
     ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
-    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
-    assert len(stage.runs_of(inbox)) == step.runs
-    assert (inbox.counts["leased"], inbox.counts["acked"]) == (step.leased, step.acked)
-    kill(stage, step, pid)
-    stops.clear()
+    kill_at(step, stage, inbox, stops)
     later = inbox.put({"n": 4})
     if step.where == IN_TRIGGERER:
         if run.task["state"] == "deferred":
@@ -116,11 +111,7 @@ def test_a_task_killed_while_it_holds_two_leases_loses_and_doubles_nothing(stage
     ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4})
     stops.arm(step)
     run = stage.start("dispatcher_of_two_with_retries", inbox)
-    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
-    assert len(stage.runs_of(inbox)) == step.runs
-    assert (inbox.counts["leased"], inbox.counts["acked"]) == (step.leased, step.acked)
-    kill(stage, step, pid)
-    stops.clear()
+    kill_at(step, stage, inbox, stops)
     run.reaches("up_for_retry")
     inbox.expire_leases()
     run.succeeds()
@@ -136,11 +127,7 @@ def test_a_worker_killed_beside_a_dead_letter_loses_and_doubles_nothing(stage, i
     inbox.put(*(["x"] * 5), ids=[good[0], *bad, *good[1:]])
     stops.arm(step)
     run = stage.start("dispatcher_with_dead_letters", inbox, target="fastidious")
-    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
-    assert len(stage.runs_of(inbox, "fastidious")) == step.runs
-    assert (inbox.counts["leased"], inbox.counts["acked"]) == (step.leased, step.acked)
-    kill(stage, step, pid)
-    stops.clear()
+    kill_at(step, stage, inbox, stops, "fastidious")
     run.reaches("up_for_retry")
     inbox.expire_leases()
     run.reaches("success", "failed")
@@ -156,9 +143,14 @@ def test_a_worker_killed_beside_a_dead_letter_loses_and_doubles_nothing(stage, i
     stage.check_one_run_each(inbox, bad, "dead_letters")
 
 
-def kill(stage, step: Step, pid: int) -> None:
+def kill_at(step: Step, stage, inbox, stops: Stops, target: str = "target") -> None:
+    """Kill the process that stands still at a step, after a look at what is done by then."""
+    pid = stage.until(lambda: stops.reached(step), f"a process to stop {step.point}")
+    assert len(stage.runs_of(inbox, target)) == step.runs
+    assert (inbox.counts["leased"], inbox.counts["acked"]) == (step.leased, step.acked)
     if step.where == IN_TRIGGERER:
         assert pid in stage.airflow.pids("triggerer")
         stage.airflow.kill("triggerer", tree=True)
     else:
         os.kill(pid, signal.SIGKILL)
+    stops.clear()

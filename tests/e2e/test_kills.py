@@ -17,8 +17,7 @@ def expire_what_was_not_handed_over(inbox, run) -> None:
 
 
 def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inbox):
-    run = stage.start("listener_with_retries", inbox)
-    run.reaches("deferred")
+    run = stage.start("listener_with_retries", inbox).reaches("deferred")
     ids = stage.hold_a_lease(inbox, {"n": 1}, {"n": 2}, {"n": 3})
     stage.airflow.kill("triggerer", tree=True)
     inbox.release_held(drop=True)
@@ -30,8 +29,7 @@ def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inb
 
 
 def test_a_scheduler_killed_while_messages_arrive_starts_each_run_once(stage, inbox):
-    run = stage.start("listener_with_retries", inbox)
-    run.reaches("deferred")
+    run = stage.start("listener_with_retries", inbox).reaches("deferred")
     stage.airflow.kill("scheduler", tree=True)
     ids = inbox.put({"n": 1}, {"n": 2})
     stage.until(lambda: inbox.leases_made, "the trigger to lease")
@@ -43,8 +41,7 @@ def test_a_scheduler_killed_while_messages_arrive_starts_each_run_once(stage, in
 
 @pytest.mark.parametrize("part", ["the triggerer, whose trigger runner is orphaned", "the trigger runner"])
 def test_half_a_triggerer_that_is_killed_takes_no_messages_with_it(stage, inbox, part):
-    run = stage.start("listener", inbox)
-    run.reaches("deferred")
+    run = stage.start("listener", inbox).reaches("deferred")
     stage.until(lambda: len(inbox.requests("lease")) > 2, "the trigger to look")
     if part == "the trigger runner":
         os.kill(max(stage.airflow.pids("triggerer")), signal.SIGKILL)
@@ -62,8 +59,7 @@ def test_half_a_triggerer_that_is_killed_takes_no_messages_with_it(stage, inbox,
 
 def test_a_triggerer_that_is_told_to_stop_while_it_leases_loses_nothing(stage, inbox):
     """Airflow itself drops an event that is fired as it stops; then the lease has to run out."""
-    run = stage.start("listener", inbox)
-    run.reaches("deferred")
+    run = stage.start("listener", inbox).reaches("deferred")
     ids = stage.hold_a_lease(inbox, {"n": 1}, {"n": 2})
     stage.airflow.kill("triggerer", signal.SIGTERM)
     inbox.release_held()

@@ -50,8 +50,7 @@ def test_messages_with_the_same_key_start_one_run_and_an_invalid_one_is_a_dead_l
 
 
 def test_a_deferred_listener_is_woken_by_messages_which_are_counted(stage, inbox, statsd):
-    run = stage.start("listener", inbox)
-    run.reaches("deferred")
+    run = stage.start("listener", inbox).reaches("deferred")
     ids = inbox.put(*({"n": number} for number in range(25)))
     assert run.succeeds() == {
         "inbox_id": inbox.id,

@@ -14,8 +14,7 @@ auto_acknowledgement = pytest.mark.since(3, 3, "the task state store")
 
 @auto_acknowledgement
 def test_messages_are_returned_and_acknowledged_and_a_cleared_task_returns_them_again(stage, inbox):
-    run = stage.start("receiver", inbox)
-    run.reaches("deferred")
+    run = stage.start("receiver", inbox).reaches("deferred")
     ids = inbox.put({"n": 1}, {"n": 2})
     messages = run.succeeds()
     assert [message["id"] for message in messages] == ids

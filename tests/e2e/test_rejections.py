@@ -58,8 +58,7 @@ def after_a_run(dag_id: str, rejected: int = 1) -> Start:
 
 def through_the_trigger(stage: Stage) -> Run:
     inbox = Inbox.open(stage.emulator, "through the trigger")
-    run = stage.start("listener", inbox, target="greeting")
-    run.reaches("deferred")
+    run = stage.start("listener", inbox, target="greeting").reaches("deferred")
     inbox.put(MARKED)
     return run
 

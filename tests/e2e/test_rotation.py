@@ -43,8 +43,7 @@ def test_no_message_is_lost_while_a_client_secret_is_changed(
     stage: Stage, service: EmulatorServer, connect: Callable[[], None], marks: Marks
 ) -> None:
     inbox = Inbox.open(service, "rotation")
-    run = stage.start("listener_through", inbox, conn_id=CONN_ID)
-    run.reaches("deferred")
+    run = stage.start("listener_through", inbox, conn_id=CONN_ID).reaches("deferred")
     stage.until(lambda: inbox.requests("lease"), "the trigger to look")
 
     service.store.configure(client_secret=marks.new("second secret"))

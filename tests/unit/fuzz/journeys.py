@@ -74,25 +74,14 @@ def through_xcom(value: Any) -> Any:
     return BaseXCom.deserialize_value(_Row(pulled))
 
 
-def _event_of(payload: Any) -> Any:
-    """A trigger's event, as the triggerer gets it."""
-    entry = TriggerEventEntry(1, TriggerEvent(payload), None)
-    changes = messages.TriggerStateChanges(events=[entry])
-    return _CHANGES.validate_python(to_supervisor(changes.model_dump())).events[0].event
-
-
 def through_event(payload: Any) -> Any:
     """The payload of a trigger's event, to the method that the deferred task resumes with."""
-    event = _event_of(payload)
+    entry = TriggerEventEntry(1, TriggerEvent(payload), None)
+    changes = messages.TriggerStateChanges(events=[entry])
+    event = _CHANGES.validate_python(to_supervisor(changes.model_dump())).events[0].event
     task: Any = SimpleNamespace(next_kwargs=None)
     session: Any = SimpleNamespace(flush=lambda: None)
     handle_event_submit(event, task_instance=task, session=session)
     if getattr(task, "next_method", None) is not None:
         raise ValueError("Airflow fails the task instead of resuming it")
     return deserialize(from_supervisor(through_api(stored(task.next_kwargs))))["event"]
-
-
-def through_asset_event(payload: Any) -> Any:
-    """The payload of a watcher's event, to ``triggering_asset_events`` of the run that it starts."""
-    extra = stored({"from_trigger": True, "payload": _event_of(payload).payload})
-    return from_supervisor(through_api(extra))

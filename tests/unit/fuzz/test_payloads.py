@@ -17,7 +17,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, airflow_release
-from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
@@ -147,19 +146,6 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     assert all(same(arrived[each["id"]], each["payload"]) for each in messages if each["id"] in arrived)
 
 
-@tries(200)
-@given(payloads=Payloads, names=st.lists(ANY_TEXT, min_size=3, max_size=3))
-@pytest.mark.since(3, 3, "the event trigger")
-def test_a_watchers_event_brings_any_payload_to_its_runs(payloads: list[Any], names: list[str]) -> None:
-    from airflow_provider_workflow.triggers.event_producer import encode, event_payload
-
-    messages = [{"id": f"{n}{names[0]}", "payload": each} for n, each in enumerate(payloads)]
-    payload = event_payload(names[1], encode(messages)[0])  # type: ignore[arg-type]
-    found = messages_of(journeys.through_asset_event(payload))
-    assert [each["id"] for each in found] == [each["id"] for each in messages]
-    assert all(same(each["payload"], sent["payload"]) for each, sent in zip(found, messages, strict=True))
-
-
 @tries(60)
 @given(payload=ANY_PAYLOAD)
 @example(payload=list(TEMPLATES))
@@ -179,12 +165,7 @@ def conf(value: Any) -> Any:
     return journeys.to_a_run(message)["value"]
 
 
-JOURNEYS = {
-    "conf": conf,
-    "xcom": journeys.through_xcom,
-    "event": journeys.through_event,
-    "asset event": journeys.through_asset_event,
-}
+JOURNEYS = {"conf": conf, "xcom": journeys.through_xcom, "event": journeys.through_event}
 
 
 @pytest.mark.parametrize("journey", JOURNEYS)
