@@ -131,11 +131,10 @@ class Run:
                 return None
             raise
 
-    def log(self, try_number: int | None = None) -> str:
+    def log(self) -> str:
+        """The log of the last try."""
         task = self.task
-        return self.airflow.api.task_log(
-            self.dag_id, self.run_id, task["task_id"], try_number or task["try_number"]
-        )
+        return self.airflow.api.task_log(self.dag_id, self.run_id, task["task_id"], task["try_number"])
 
     def kill_task(self) -> None:
         """``kill -9`` the process in which the task runs."""

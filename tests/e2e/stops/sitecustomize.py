@@ -25,7 +25,6 @@ from typing import Any
 FUNCTIONS = {
     "hand off": ("airflow_provider_workflow.dispatch.lease", "HeldLease.hand_off"),
     "store event": ("airflow.models.trigger", "Trigger.submit_event"),
-    "lease": ("airflow_provider_workflow.dispatch.lease", "lease_once"),
     "resume": ("airflow_provider_workflow.sensors.inbox", "WorkflowInboxSensor.resume"),
     "start run": ("airflow_provider_workflow.dispatch.runs", "TaskRuns.start"),
     "acknowledge": ("airflow_provider_workflow.hooks.workflow", "WorkflowHook.acknowledge_messages"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_workflow.dispatch import runs
-from tests.mutations.faults import OF_DISPATCH, fault
+from tests.mutations.faults import fault
 from tests.mutations.seeded import seeded
 from tests.simulation.__main__ import main
 
@@ -22,12 +22,6 @@ def test_it_shows_a_history_that_breaks_a_rule_and_how_to_play_it(capsys: pytest
     shown = capsys.readouterr().out
     assert "Play it again: make simulate SEED=" in shown
     assert "of 20 histories broke a rule" in shown
-
-
-def test_each_fault_changes_a_function() -> None:
-    for each in OF_DISPATCH:
-        with seeded(each):
-            pass
 
 
 def test_a_fault_is_removed_again() -> None:

@@ -116,58 +116,57 @@ def same_time(fake_clock: FakeClock, clock: ManualClock) -> None:
     fake_clock.moved_along.append(clock)
 
 
-class Shown:
-    """The exit code of a demo, and what it has written."""
+def console(**options: object) -> Console:
+    return Console(file=io.StringIO(), highlight=False, **options)
 
-    def __init__(self, airflow: FakeAirflow, *, once: bool = True, chaos: bool = False) -> None:
-        console = Console(file=io.StringIO(), highlight=False)
-        service = airflow.api.service
-        self.code = demo.show_messages(service, airflow, Screen(console), once=once, chaos=chaos)
-        assert isinstance(console.file, io.StringIO)
-        self.lines = console.file.getvalue().splitlines()
+
+def text_of(written: Console) -> str:
+    assert isinstance(written.file, io.StringIO)
+    return written.file.getvalue()
+
+
+def shown(airflow: FakeAirflow, *, once: bool = True, chaos: bool = False) -> tuple[int, list[str]]:
+    """The exit code of a demo, and what it has written."""
+    written = console()
+    code = demo.show_messages(airflow.api.service, airflow, Screen(written), once=once, chaos=chaos)
+    return code, text_of(written).splitlines()
 
 
 def test_a_run_for_each_message_is_exit_code_0_and_the_verdict_is_the_last_line(airflow: FakeAirflow) -> None:
-    shown = Shown(airflow)
+    code, lines = shown(airflow)
 
-    assert shown.lines[-1] == "20 messages, 20 runs, 0 lost, 0 twice"
-    assert shown.code == 0
+    assert (code, lines[-1]) == (0, "20 messages, 20 runs, 0 lost, 0 twice")
 
 
 def test_a_missing_run_is_exit_code_1(airflow: FakeAirflow) -> None:
     airflow.api.forgets_run_of = 7
-    shown = Shown(airflow)
+    code, lines = shown(airflow)
 
-    assert shown.lines[-1] == "20 messages, 19 runs, 1 lost, 0 twice"
-    assert "the ends of the logs" in shown.lines
-    assert shown.code == 1
+    assert (code, lines[-1]) == (1, "20 messages, 19 runs, 1 lost, 0 twice")
+    assert "the ends of the logs" in lines
 
 
 def test_a_demo_whose_kills_could_not_be_made_is_exit_code_1(airflow: FakeAirflow) -> None:
     # There is no task that can be killed, as "worker" of the plan.
     airflow.api.is_slow = True
-    shown = Shown(airflow, chaos=True)
+    code, lines = shown(airflow, chaos=True)
 
-    assert shown.lines[-1] == "60 messages, 60 runs, 0 lost, 0 twice, 1 kills"
-    assert shown.code == 1
+    assert (code, lines[-1]) == (1, "60 messages, 60 runs, 0 lost, 0 twice, 1 kills")
 
 
 def test_an_interrupted_demo_that_has_lost_a_message_is_exit_code_1(
     airflow: FakeAirflow, fake_clock: FakeClock
 ) -> None:
     airflow.api.forgets_run_of = 1
-    interrupt_at(fake_clock, 3)
 
-    assert Shown(airflow, once=False).code == 1
-
-
-def interrupt_at(fake_clock: FakeClock, seconds: float) -> None:
-    def meanwhile(_: float) -> None:
-        if fake_clock.elapsed >= seconds:
+    def interrupt(_: float) -> None:
+        if fake_clock.elapsed >= 3:
             fake_clock.meanwhile = lambda _: None
             raise KeyboardInterrupt
 
-    fake_clock.meanwhile = meanwhile
+    fake_clock.meanwhile = interrupt
+
+    assert shown(airflow, once=False)[0] == 1
 
 
 def test_an_example_that_does_not_name_its_inbox_once_is_an_error() -> None:
@@ -225,33 +224,16 @@ def messages(emulator: EmulatorServer, api: FakeAPI) -> Messages:
     return Messages(emulator, api, "orders", "handle_order")
 
 
-def console(**options: object) -> Console:
-    return Console(file=io.StringIO(), highlight=False, **options)
-
-
-def text_of(written: Console) -> str:
-    assert isinstance(written.file, io.StringIO)
-    return written.file.getvalue()
-
-
-def shown_in_lines(messages: Messages) -> list[str]:
-    written = console()
-    with Screen(written).live("http://x") as show:
-        show(messages)
-        show(messages)
-    return text_of(written).splitlines()
-
-
 @pytest.mark.parametrize(
-    ("payload", "shown"),
+    ("payload", "text"),
     [
         (order(17), '{"order": 17, "item": "plums", "crates": 2}'),
         ({"name": "Zoë\n\x1b[31m"}, '{"name": "Zoë\\n\\u001b[31m"}'),
         ("\x9b\u202e", '"\\x9b\\u202e"'),
     ],
 )
-def test_a_glimpse_is_one_printable_line(payload: object, shown: str) -> None:
-    assert glimpse(payload) == shown
+def test_a_glimpse_is_one_printable_line(payload: object, text: str) -> None:
+    assert glimpse(payload) == text
 
 
 def test_each_step_of_a_message_is_a_line_once_with_its_payload(
@@ -262,8 +244,12 @@ def test_each_step_of_a_message_is_a_line_once_with_its_payload(
     messages.look()
     (message_id,) = messages.rows
 
-    lines = shown_in_lines(messages)
+    written = console()
+    with Screen(written).live("http://x") as show:
+        show(messages)
+        show(messages)
 
+    lines = text_of(written).splitlines()
     assert [line.split("  ", 1)[0] for line in lines] == [message_id] * 5
     assert [line[len(message_id) + 2 :][:13].strip() for line in lines] == [
         "put",
@@ -301,12 +287,12 @@ def test_everything_fits_into_a_terminal_of_80_by_24(messages: Messages) -> None
         show(messages)
 
     frame = "Inboxes in Airflow" + text_of(written).rpartition("Inboxes in Airflow")[2]
-    shown = re.sub(r"\x1b\[[0-9?;]*\w", "", frame).rstrip().splitlines()
-    assert max(map(len, (*said, *shown))) <= 80
+    lines = re.sub(r"\x1b\[[0-9?;]*\w", "", frame).rstrip().splitlines()
+    assert max(map(len, (*said, *lines))) <= 80
     assert not [line for line in said if line.startswith(" ")]
     assert said[-1] == FIRST_MESSAGE, "one line, which stays whole above the table"
-    assert len(shown) <= 22
-    assert sum("order" in line for line in shown) >= 12
-    assert any("http://localhost:12345/plugin/workflow-inboxes" in line for line in shown)
-    assert any("put 100, leased 100, run started 100" in line for line in shown)
-    assert any("Ctrl-C stops" in line for line in shown)
+    assert len(lines) <= 22
+    assert sum("order" in line for line in lines) >= 12
+    assert any("http://localhost:12345/plugin/workflow-inboxes" in line for line in lines)
+    assert any("put 100, leased 100, run started 100" in line for line in lines)
+    assert any("Ctrl-C stops" in line for line in lines)
