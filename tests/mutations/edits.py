@@ -180,11 +180,5 @@ def _calls(node: ast.AST, name: str) -> bool:
 
 def _names(node: ast.AST, word: str) -> bool:
     """Whether a name, an attribute, an argument or a string in it is this word."""
-    return any(
-        word in (_last(each), getattr(each, "value", None), getattr(each, "arg", None))
-        for each in ast.walk(node)
-    )
-
-
-def _last(node: ast.AST) -> str:
-    return getattr(node, "attr", "") or getattr(node, "id", "")
+    fields = ("attr", "id", "value", "arg")
+    return any(word == getattr(each, field, None) for each in ast.walk(node) for field in fields)

@@ -97,13 +97,11 @@ class Forks:
 
         def run() -> Any:
             coverage = Coverage(data_file=None, source=[str(PACKAGE)], config_file=False)
-            contexts = _Contexts(coverage)
-            session.config.pluginmanager.register(contexts)
             coverage.start()
-            failed = _run(session, session.items)
+            seen = _run(session, session.items, coverage)
             coverage.stop()
-            executed = _executed(coverage)
-            return failed, {name: sorted(tests, key=contexts.seconds.get) for name, tests in executed.items()}
+            executed = _executed(coverage).items()
+            return list(seen.failed), {name: sorted(tests, key=seen.seconds.get) for name, tests in executed}
 
         fork = _Fork(run, self._folder / "executed.json", LONGEST_MEASUREMENT_SECONDS)
         while not fork.has_ended():
@@ -181,45 +179,47 @@ class _Fork:
         return json.loads(self._answer.read_text())
 
 
-class _Contexts:
-    """A plugin of pytest: what is executed from now on is executed by this test."""
+class _Seen:
+    """
+    A plugin of pytest: which tests failed, and how long each took.
 
-    def __init__(self, coverage: Coverage) -> None:
+    :param coverage: is told what is executed by which test.
+    """
+
+    def __init__(self, coverage: Coverage | None) -> None:
         self._coverage = coverage
+        self.failed: dict[str, None] = {}
         self.seconds: dict[str, float] = {}
-        """How long each test took."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._coverage.switch_context(item.nodeid)
+        if self._coverage is not None:
+            self._coverage.switch_context(item.nodeid)
         began_at = time.monotonic()
         try:
             return (yield)
         finally:
             self.seconds[item.nodeid] = time.monotonic() - began_at
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed[report.nodeid] = None
+
 
 def _run_seeded(session: pytest.Session, fault: Fault, tests: Sequence[pytest.Item]) -> list[str]:
+    """The ids of the tests that fail with a fault."""
     with seeded(fault):
-        return _run(session, tests)
+        return list(_run(session, tests).failed)
 
 
-def _run(session: pytest.Session, tests: Sequence[pytest.Item]) -> list[str]:
-    """Run tests; return the ids of those that failed."""
-    failed: dict[str, None] = {}
-
-    class Failures:
-        @staticmethod
-        def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-            if report.failed:
-                failed[report.nodeid] = None
-
-    session.config.pluginmanager.register(Failures())
+def _run(session: pytest.Session, tests: Sequence[pytest.Item], coverage: Coverage | None = None) -> _Seen:
+    seen = _Seen(coverage)
+    session.config.pluginmanager.register(seen)
     session.items = list(tests)
     session.testscollected = len(tests)
     with suppress(session.Failed):
         run_loop(session)
-    return list(failed)
+    return seen
 
 
 def _executed(coverage: Coverage) -> dict[str, list[str]]:

@@ -70,7 +70,11 @@ def reverse_order(node: ast.AST) -> ast.AST | None:
     if isinstance(node, ast.Call) and name in OPPOSITE_ENDS:
         node.func = ast.Name(OPPOSITE_ENDS[name])
         return node
-    if isinstance(node, ast.Call) and name == "sorted" and not _has(node, "reverse"):
+    if (
+        isinstance(node, ast.Call)
+        and name == "sorted"
+        and not any(keyword.arg == "reverse" for keyword in node.keywords)
+    ):
         node.keywords.append(ast.keyword("reverse", ast.Constant(True)))
         return node
     return node.args[0] if isinstance(node, ast.Call) and name == "reversed" else None
@@ -144,10 +148,6 @@ def _edit(operator: Operator, at: int, function: ast.AST) -> int:
 
 def _logs(call: ast.Call) -> bool:
     return ast.unparse(call.func).startswith(("log.", "self.log."))
-
-
-def _has(call: ast.Call, name: str) -> bool:
-    return any(keyword.arg == name for keyword in call.keywords)
 
 
 def _digest(text: str) -> str:
