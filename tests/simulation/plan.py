@@ -88,7 +88,6 @@ class Plan:
     inboxes: list[list[str]]
     messages: list[PlannedMessage]
     targets: str | dict[str, str]
-    match: str | None
     once_per: str | None
     lease_limit: int
     lease_seconds: int
@@ -155,7 +154,6 @@ def choose(seed: int) -> Plan:
         inboxes=[_listeners(random), *([_listeners(random)[:1]] if two_inboxes else [])],
         messages=_messages(random, disturbed_for, has_dead_letters),
         targets=targets,
-        match=MATCH,
         once_per=None,
         lease_limit=random.choice((1, 2, 3, 5)),
         lease_seconds=random.choice((60, 60, 120, 300)),

@@ -20,7 +20,7 @@ from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.simulation.plan import OPERATOR, POKE, SCHEMA
+from tests.simulation.plan import MATCH, OPERATOR, POKE, SCHEMA
 from tests.simulation.service import Hook
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Try:
     def _operate(self) -> Any:
         """The dispatch operator."""
         plan, hook = self.world.plan, Hook(self.world)
-        routes = Routes(plan.targets, plan.match, plan.once_per)
+        routes = Routes(plan.targets, MATCH, plan.once_per)
         ti, rules = self.context["ti"], None
         if plan.dead_letter_dag_id is not None:
             rules = DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
@@ -160,7 +160,7 @@ def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSe
         task_id="start_runs",
         inbox=inbox,
         trigger_dag_id=plan.targets,
-        match=plan.match,
+        match=MATCH,
         once_per=plan.once_per,
         schema=SCHEMA,
         max_messages=plan.max_messages,

@@ -8,6 +8,14 @@ from tests.page.fake_api import CONNECTION, dead_letter, inbox, run
 from tests.page.host import Answer
 from tests.page.steps import at, posts
 
+REASON = "the param has a default now"
+
+
+def replay(page, reason=REASON, button="Start DAG run"):
+    """Say in the dialog why a message is replayed, and let it be."""
+    page.get_by_label("Why do you replay it?").fill(reason)
+    page.get_by_role("button", name=button).click()
+
 
 def test_pausing_says_that_events_are_dropped_and_asks_first(page, visit, host):
     visit()
@@ -53,8 +61,7 @@ def test_what_was_done_is_shown_while_another_worker_still_gives_the_former_list
     page.get_by_role("button", name="Resume orders-1").wait_for()
     visit(at(more="&tab=dead-letters"))
     page.get_by_role("button", name="Replay").click()
-    page.get_by_label("Why do you replay it?").fill("the param has a default now")
-    page.get_by_role("button", name="Start DAG run").click()
+    replay(page)
     page.get_by_text("The DAG run is started:").wait_for()
 
     assert page.get_by_role("button", name="Replay").count() == 0
@@ -89,8 +96,7 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
     assert posts(host) == []
 
     dialog.get_by_text('"payload": {"amount": 7}').wait_for()
-    dialog.get_by_label("Why do you replay it?").fill("the param has a default now")
-    dialog.get_by_role("button", name="Start DAG run").click()
+    replay(page)
     dialog.wait_for(state="hidden")
     said = page.get_by_role("status").filter(has_text=words)
     assert said.get_by_role("link").get_attribute("href") == "/dags/handle/runs/workflow__1"
@@ -100,24 +106,18 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
         "dag_id": "dead_letters",
         "run_id": "workflow__1",
         "trigger_dag_id": None,
-        "reason": "the param has a default now",
+        "reason": REASON,
     }
 
 
 def test_several_dead_letters_are_replayed_with_one_confirmation(page, visit, api, host):
-    done = {"replayed": run(number=9)}
-    api.dead_letters = [
-        dead_letter(1),
-        dead_letter(2),
-        dead_letter(3, target_dag_id=None),
-        dead_letter(4, **done),
-    ]
+    others = dead_letter(3, target_dag_id=None), dead_letter(4, replayed=run(number=9))
+    api.dead_letters = [dead_letter(1), dead_letter(2), *others]
     visit(at(more="&tab=dead-letters"))
     page.get_by_role("button", name="Replay all 2").click()
     dialog = page.get_by_role("dialog", name="Replay 2 messages?")
     dialog.get_by_text("handle: 2 messages").wait_for()
-    dialog.get_by_label("Why do you replay it?").fill("the param has a default now")
-    dialog.get_by_role("button", name="Start 2 DAG runs").click()
+    replay(page, button="Start 2 DAG runs")
 
     page.get_by_role("status").get_by_text("2 DAG runs started").wait_for()
     assert [sent.body["run_id"] for sent in posts(host)] == ["workflow__1", "workflow__2"]
@@ -128,8 +128,7 @@ def test_a_dead_letter_without_a_target_is_replayed_into_a_chosen_dag(page, visi
     visit(at(more="&tab=dead-letters"))
     page.get_by_role("button", name="Replay").click()
     page.get_by_label("DAG to start").fill("handle_by_hand")
-    page.get_by_label("Why do you replay it?").fill("routed by hand")
-    page.get_by_role("button", name="Start DAG run").click()
+    replay(page, reason="routed by hand")
 
     page.get_by_role("dialog").wait_for(state="hidden")
     assert posts(host)[0].body["trigger_dag_id"] == "handle_by_hand"

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -45,15 +46,21 @@ def start() -> Iterator[Start]:
         process.stdout.close()
 
 
+def call(url: str, body: Any = None, **options: Any) -> Any:
+    """Send a request, as POST where it has a body; return the answer."""
+    answer = requests.request("GET" if body is None else "POST", url, json=body, timeout=5, **options)
+    assert answer.ok, answer.text
+    return answer.json()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_what_to_do_next_keeps_its_inboxes_and_ends_clean(start: Start, number: int) -> None:
     process, address = start("--inbox", "or ders")
     for name in ("or ders", "other"):
-        body = json.dumps({"inbox": name, "create": True, "payloads": [{}]})
-        assert requests.post(f"{address}/_emulator/messages", data=body, timeout=5).ok
-    assert requests.post(f"{address}/_emulator/reset", timeout=5).ok
-    summary = requests.get(f"{address}/_emulator/inboxes/or ders", timeout=5).json()
+        call(f"{address}/_emulator/messages", {"inbox": name, "create": True, "payloads": [{}]})
+    call(f"{address}/_emulator/reset", {})
+    summary = call(f"{address}/_emulator/inboxes/or ders")
     assert (summary["inbox"]["status"], summary["messages"]) == ("active", [])
     assert requests.get(f"{address}/_emulator/inboxes/other", timeout=5).status_code == 404
 
@@ -73,31 +80,25 @@ def test_it_says_what_to_do_next_keeps_its_inboxes_and_ends_clean(start: Start, 
 def test_what_was_answered_survives_kill_9(start: Start, tmp_path: Path) -> None:
     arguments = ("--state", str(tmp_path / "state.db"), "--inbox", "orders")
     process, address = start(*arguments)
-    token = requests.post(
-        f"{address}/oauth/token",
-        data={"grant_type": "client_credentials", "scope": "external"},
-        auth=("demo-client", "demo-secret"),
-        timeout=5,
-    ).json()["access_token"]
-    headers = {"Authorization": f"Bearer {token}"}
-    body = json.dumps({"inbox": "orders", "payloads": [{"n": n} for n in range(3)]})
-    ids = requests.post(f"{address}/_emulator/messages", data=body, timeout=5).json()["ids"]
-    summary = requests.get(f"{address}/_emulator/inboxes/orders", timeout=5).json()
-    path = f"/trigger-inbox/v1/inboxes/{summary['inbox']['id']}/messages"
-    lease = requests.post(
-        f"{address}{path}/lease", json={"lease_limit": 2}, headers=headers, timeout=5
-    ).json()
-    ack = {"lease_id": lease["lease_id"], "message_ids": ids[:1]}
-    assert requests.post(f"{address}{path}/ack", json=ack, headers=headers, timeout=5).status_code == 201
+    grant = {"grant_type": "client_credentials", "scope": "external"}
+    answer = requests.post(
+        f"{address}/oauth/token", data=grant, auth=("demo-client", "demo-secret"), timeout=5
+    )
+    headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+    ids = call(f"{address}/_emulator/messages", {"inbox": "orders", "payloads": [1, 2, 3]})["ids"]
+    inbox_id = call(f"{address}/_emulator/inboxes/orders")["inbox"]["id"]
+    path = f"/trigger-inbox/v1/inboxes/{inbox_id}/messages"
+    lease = call(f"{address}{path}/lease", {"lease_limit": 2}, headers=headers)
+    ack = {"lease_id": lease["lease_id"]}
+    call(f"{address}{path}/ack", {**ack, "message_ids": ids[:1]}, headers=headers)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(10)
 
     _, address = start(*arguments)
-    summary = requests.get(f"{address}/_emulator/inboxes/orders", timeout=5).json()
+    summary = call(f"{address}/_emulator/inboxes/orders")
     assert [each["status"] for each in summary["messages"]] == ["acked", "leased", "available"]
-    ack = {"lease_id": lease["lease_id"]}
-    acked = requests.post(f"{address}{path}/ack", json=ack, headers=headers, timeout=5)
-    assert [each["id"] for each in acked.json()["results"]] == ids[1:2]
+    acked = call(f"{address}{path}/ack", ack, headers=headers)
+    assert [each["id"] for each in acked["results"]] == ids[1:2]
 
 
 def refused(*arguments: str) -> str:
