@@ -29,8 +29,6 @@ from tools.sessions import end_sessions
 DAGS_FOLDER = Path(__file__).parent / "dags"
 ROOT = Path(__file__).parents[2]
 STOPS = Path(__file__).parent / "stops"
-DECORATED = ("decorated-notice", "decorated-sensor")
-"""The inboxes of ``dags/decorated.py``, whose listeners wait from the beginning."""
 INBOX_NUMBERS = itertools.count(1)
 AT_ONCE = 4
 """How many of the tests that run together do so at once: more would keep the scheduler from the CPU."""
@@ -126,8 +124,8 @@ def marks() -> Marks:
 def emulator(marks: Marks) -> Iterator[EmulatorServer]:
     """The workflow service, shared by all tests: each takes an inbox of its own."""
     with EmulatorServer(client_secret=marks.new("client secret")) as emulator:
-        for name in DECORATED:
-            emulator.open_inbox(name)
+        # A listener of dags/decorated.py waits from the beginning.
+        emulator.open_inbox("decorated")
         yield emulator
 
 

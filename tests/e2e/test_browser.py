@@ -183,8 +183,8 @@ def check_it_works(stage: Stage, inbox: Inbox, conn_id: str) -> None:
 
 
 def test_a_dag_of_an_inbox_is_started_by_hand_with_a_changed_example(stage, visit):
-    stage.airflow.wait_for_dags(["decorated_by_notice"])
-    form = visit.trigger_form("decorated_by_notice")
+    stage.airflow.wait_for_dags(["decorated"])
+    form = visit.trigger_form("decorated")
     message = form.field("Message")
     message.get_by_text("change the payload of this example").wait_for()
     # Airflow 3.2 has another editor than later versions.
@@ -196,7 +196,7 @@ def test_a_dag_of_an_inbox_is_started_by_hand_with_a_changed_example(stage, visi
     form.submit("Trigger")
     visit.page.wait_for_url("**/runs/*")
     run_id = unquote(visit.page.url.rpartition("/runs/")[2])
-    run = stage.airflow.api.wait_for_run("decorated_by_notice", run_id, PATIENCE_SECONDS)
+    run = stage.airflow.api.wait_for_run("decorated", run_id, PATIENCE_SECONDS)
     assert run["run_type"] == "manual"
-    read = json.loads(stage.airflow.api.xcom("decorated_by_notice", run_id, "read_payload"))
+    read = json.loads(stage.airflow.api.xcom("decorated", run_id, "read_payload"))
     assert read == {"payload": {"example": False}, "as_text": False}

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox
-from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, publishing, restart_triggerer
+from tests.e2e.watching import dag_file, events_of, pause, publishing, restart_triggerer
 
 IMPORTS = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -146,7 +146,7 @@ def test_each_message_has_a_run_of_its_own_however_often_its_triggerer_is_killed
         with publishing(inbox, 20, seed=1, longest_pause=2.0) as ids:
             stage.until(lambda: inbox.leases_made, "a lease")
             time.sleep(1.5)
-            kill_triggerer(stage)
+            stage.airflow.kill("triggerer", tree=True)
             inbox.expire_leases()
             restart_triggerer(stage)
         found = account(stage, inbox, ids, patience=PATIENCE_SECONDS)

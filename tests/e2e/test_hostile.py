@@ -77,7 +77,7 @@ def triggerer(stage):
 
 
 def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox):
-    target = "decorated_by_notice"
+    target = "decorated"
     run = stage.start("listener_that_logs", inbox, target=target)
     ids = put_when_armed(stage, inbox, run)
     result = run.succeeds()

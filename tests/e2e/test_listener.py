@@ -15,22 +15,21 @@ UNFINISHED = ("queued", "running")
 MARK = "value-that-does-not-fit"
 
 
-@pytest.mark.parametrize("listener", ["notice", "sensor"])
-def test_each_message_of_inbox_dag_is_a_run_that_succeeds(stage, listener):
-    inbox, dag_id = Inbox.open(stage.emulator, f"decorated-{listener}"), f"decorated_by_{listener}"
-    stage.airflow.wait_for_dags([dag_id, f"{dag_id}_listener"])
+def test_each_message_of_inbox_dag_is_a_run_that_succeeds(stage):
+    inbox = Inbox.open(stage.emulator, "decorated")
+    stage.airflow.wait_for_dags(["decorated", "decorated_listener"])
     sent = {}
     for burst in (1, 9, 2):
         payloads = [{"burst": burst, "number": number} for number in range(burst)]
         sent |= dict(zip(inbox.put(*payloads), payloads, strict=True))
         stage.until(inbox.all_acknowledged, f"the burst of {burst} to be acknowledged")
-    stage.wait_until_succeeded(inbox, list(sent), dag_id)
+    stage.wait_until_succeeded(inbox, list(sent), "decorated")
     assert inbox.lease_counts == [1]
     for message_id, payload in sent.items():
-        read = json.loads(stage.airflow.api.xcom(dag_id, inbox.run_id_of(message_id), "read_payload"))
+        read = json.loads(stage.airflow.api.xcom("decorated", inbox.run_id_of(message_id), "read_payload"))
         assert read == {"payload": payload, "as_text": False}
-    states = {run["state"] for run in stage.airflow.api.dag_runs(f"{dag_id}_listener")}
-    assert "failed" not in states
+    runs = stage.airflow.api.dag_runs("decorated_listener")
+    assert "failed" not in {run["state"] for run in runs}
 
 
 def test_messages_with_the_same_key_start_one_run_and_an_invalid_one_is_a_dead_letter(stage):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.stage import Run
-from tests.e2e.watching import dag_file, events_of, kill_triggerer, pause, restart_triggerer
+from tests.e2e.watching import dag_file, events_of, pause, restart_triggerer
 
 DAG_FILE = """
 from datetime import timedelta
@@ -110,7 +110,7 @@ def test_every_message_has_one_run_whatever_happens_to_the_dag_and_to_its_watche
     # The slow run, one for the notices meanwhile, one for a late notice.
     assert len(api.dag_runs(name)) <= runs + 3, "notices during a slow run queue a run each"
 
-    kill_triggerer(stage)
+    stage.airflow.kill("triggerer", tree=True)
     ids += put(watched, 20)
     restart_triggerer(stage)
     stage.until(watched.all_acknowledged, "what came while there was no triggerer, with nothing put after it")

@@ -47,11 +47,6 @@ def pause(stage: Stage, folder: Path, name: str, *, paused: bool = True) -> None
     (folder / f"{name}.py").touch()
 
 
-def kill_triggerer(stage: Stage) -> None:
-    """``kill -9`` the triggerer with all of its processes."""
-    stage.airflow.kill("triggerer", tree=True)
-
-
 def restart_triggerer(stage: Stage) -> None:
     stage.airflow.restart("triggerer")
     stage.airflow.wait_until_healthy()

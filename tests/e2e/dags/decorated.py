@@ -1,4 +1,4 @@
-"""DAGs with ``@inbox_dag``: one with each listener, and one with business keys and a schema."""
+"""DAGs with ``@inbox_dag``: one with a sensor, and one with business keys and a schema."""
 
 import json
 
@@ -20,12 +20,9 @@ def read_payload(message):
     return json.dumps({"payload": message["payload"], "as_text": "payload_json" in message})
 
 
-for listener in ("notice", "sensor"):
-    arguments = {"inbox": f"decorated-{listener}", "dag_id": f"decorated_by_{listener}", "listener": listener}
-
-    @inbox_dag(**arguments, max_active_runs=100)
-    def handle(message):
-        read_payload(message)
+@inbox_dag("decorated", listener="sensor", max_active_runs=100)
+def decorated(message):
+    read_payload(message)
 
 
 @inbox_dag("decorated-once", once_per="payload.key", dead_letter_dag_id="dead_order", dead_letter_after=1)
