@@ -128,18 +128,18 @@ def test_a_wrong_value_is_a_400_that_names_the_field(
     assert emulator.store.clock.offset == 0
 
 
-@pytest.mark.parametrize("settings", [{"quarantine_after": 0}, {"page_size": "x"}, {"token_seconds": -1}])
-def test_the_settings_of_a_test_are_checked_as_well(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        EmulatorServer(**settings)
+def test_the_settings_of_a_test_are_checked_as_well() -> None:
+    for name, value in {"quarantine_after": 0, "page_size": "x", "token_seconds": -1}.items():
+        with pytest.raises(ValueError, match=name):
+            EmulatorServer(**{name: value})
 
 
-@pytest.mark.parametrize("seconds", [NOT_A_NUMBER, float("-inf"), 1e12, -1e12])
-def test_no_clock_leaves_the_years_that_a_date_can_have(seconds: float) -> None:
+def test_no_clock_leaves_the_years_that_a_date_can_have() -> None:
     for clock in (ManualClock(), Clock()):
         before = clock.now()
-        with pytest.raises(ValueError, match="seconds: must "):
-            clock.advance(seconds)
+        for seconds in (NOT_A_NUMBER, float("-inf"), 1e12, -1e12):
+            with pytest.raises(ValueError, match="seconds: must "):
+                clock.advance(seconds)
         assert 0 <= clock.now() - before < 60
 
 
