@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.stage import Inbox, Stage
+from tests.e2e.users import log_in
 from tests.marks import Marks
-from tests.unit.cli.browser import Browser
 from tools.local_airflow import LocalAirflow
 
 HERE = Path(__file__).parent
@@ -86,25 +86,8 @@ class Sealed:
 
     def log_in(self) -> None:
         """Let a user log in by browser, and note what this has made secret."""
-        command = [sys.executable, "-m", "airflow_provider_workflow.cli.main", "login", "--conn-id"]
-        with subprocess.Popen(
-            [*command, "workflow_user"],
-            env=self.airflow.env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            logged, address = [], ""
-            while not address.startswith("http"):  # after the log lines of the level DEBUG
-                logged.append(address)
-                address = process.stdout.readline()
-                assert address, process.communicate()
-            address = address.strip()
-            rest, said = process.communicate(Browser().decide(address) + "\n", timeout=90)
-        assert process.returncode == 0, said
-        self.said |= {"the address to log in at": address, "login": "".join(logged) + rest + said}
+        address, said = log_in("workflow_user", self.airflow.env)
+        self.said |= {"the address to log in at": address, "login": said}
         (state,) = parse_qs(urlsplit(address).query)["state"]
         self.marks.add("state", state)
 

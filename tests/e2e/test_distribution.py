@@ -74,7 +74,8 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_its_licence_and_nothing_else(dist: Path) -> None:
     with zipfile.ZipFile(dist / f"{PACKAGE}-{__version__}-py3-none-any.whl") as wheel:
         held = set(wheel.namelist())
-    metadata = {f"{PACKAGE}-{__version__}.dist-info/{name}" for name in METADATA}
+        metadata = {f"{PACKAGE}-{__version__}.dist-info/{name}" for name in METADATA}
+        check_links(wheel.read(f"{PACKAGE}-{__version__}.dist-info/METADATA"))
     examples = {each.replace("dags_examples", f"{PACKAGE}/example_dags") for each in tracked("dags_examples")}
     assert held == metadata | tracked(PACKAGE) | examples
     assert f"{PACKAGE}/py.typed" in held
@@ -84,6 +85,9 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_the_documentation(dist: P
     folder = f"{PACKAGE}-{__version__}"
     with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
         held = {name.removeprefix(f"{folder}/") for name in sdist.getnames()}
+        member = sdist.extractfile(f"{folder}/PKG-INFO")
+        assert member is not None
+        check_links(member.read())
     texts = {f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")} | {"LICENSE"}
     built_from = {"PKG-INFO", "hatch_build.py", "pyproject.toml"}
     folders = tracked(PACKAGE, "constraints", "docs", "dags_examples")
@@ -91,18 +95,11 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_the_documentation(dist: P
     assert held - {".gitignore"} == texts | built_from | folders
 
 
-def test_links_of_the_metadata_lead_somewhere_without_the_repository(dist: Path) -> None:
-    folder = f"{PACKAGE}-{__version__}"
-    with zipfile.ZipFile(dist / f"{folder}-py3-none-any.whl") as wheel:
-        of_wheel = wheel.read(f"{folder}.dist-info/METADATA").decode()
-    with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
-        member = sdist.extractfile(f"{folder}/PKG-INFO")
-        assert member is not None
-        of_sdist = member.read().decode()
-    for metadata in (of_wheel, of_sdist):
-        links = re.findall(r"\]\(([^)]*)\)", metadata)
-        assert len(links) > 20
-        assert not [link for link in links if not link.startswith("https://")]
+def check_links(metadata: bytes) -> None:
+    """The links of metadata lead somewhere without the repository."""
+    links = re.findall(r"\]\(([^)]*)\)", metadata.decode())
+    assert len(links) > 20
+    assert not [link for link in links if not link.startswith("https://")]
 
 
 @dataclass(frozen=True)

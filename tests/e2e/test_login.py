@@ -3,14 +3,11 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.browser import Browser
+from tests.e2e.users import SCRIPT, SECONDS, log_in
 
-SECONDS = 90
-SCRIPT = [str(Path(sys.executable).with_name("airflow-workflow"))]
 IN_AIRFLOW = [sys.executable, "-m", "airflow", "workflow"]
 
 
@@ -30,28 +27,11 @@ def run(arguments, environment, **options):
     )
 
 
-def log_in(conn_id, environment):
-    """Log in, and approve in a browser; return what was printed."""
-    with subprocess.Popen(
-        [*SCRIPT, "login", "--conn-id", conn_id],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        url = process.stdout.readline().strip()
-        rest, said = process.communicate(Browser().decide(url) + "\n", timeout=SECONDS)
-    assert process.returncode == 0, said
-    assert "Logged in" in said
-    return url, rest + said
-
-
 def stored_tokens(stage):
     """What the service issued to users, of which nothing may be shown."""
     oauth = stage.emulator.store.tokens
-    tokens = stage.emulator.store.tokens.issued.values()
-    return [*oauth.refresh_tokens, *(token.value for token in tokens if token.grant == "authorization_code")]
+    issued = [token.value for token in oauth.issued.values() if token.grant == "authorization_code"]
+    return [*oauth.refresh_tokens, *issued]
 
 
 def test_a_user_logs_in_and_a_task_uses_his_token(stage, inbox, environment):

@@ -1,4 +1,4 @@
-"""Users of the service whose tokens Airflow keeps."""
+"""Users of the service: they log in, and Airflow keeps their tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.browser import Browser
 from tests.unit.client.stores import logged_in
+
+SCRIPT = [str(Path(sys.executable).with_name("airflow-workflow"))]
+SECONDS = 90
 
 STORE = (
     "import json, sys; from airflow_provider_workflow.hooks.workflow import WorkflowHook;"
@@ -36,3 +41,26 @@ def store(emulator: EmulatorServer, env: Mapping[str, str], **times: float) -> d
         timeout=60,
     )
     return given
+
+
+def log_in(conn_id: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """Log in by the command line, and approve in a browser; return the address, and what else was printed."""
+    with subprocess.Popen(
+        [*SCRIPT, "login", "--conn-id", conn_id],
+        env=dict(env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        logged, address = [], ""
+        while not address.startswith("http"):  # after the log lines of the level DEBUG
+            logged.append(address)
+            address = process.stdout.readline()
+            assert address, process.communicate()
+        address = address.strip()
+        rest, said = process.communicate(Browser().decide(address) + "\n", timeout=SECONDS)
+    assert process.returncode == 0, said
+    assert "Logged in" in said
+    return address, "".join(logged) + rest + said
