@@ -168,6 +168,9 @@ class TaskInstance:
             starts.found(self.world.process, bool(count))
         return count
 
+    def get_previous_dagrun(self) -> None:
+        """No run: that a listener fails seldom for one cause is not simulated."""
+
     def get_dag(self, dag_id: str) -> str:
         def effect() -> str:
             if self.world.airflow.states.get(dag_id, MISSING) == MISSING:
