@@ -362,4 +362,4 @@ def test_the_rules_agree_with_the_model_over_http() -> None:
     with EmulatorServer(clock=ManualClock()) as server, requests.Session() as session:
         session.trust_env = False
         InboxRules.server, InboxRules.session = server, session
-        run_state_machine_as_test(InboxRules, settings=tries(60, steps=50, cost=10))
+        run_state_machine_as_test(InboxRules, settings=tries(40, steps=50, cost=10))
