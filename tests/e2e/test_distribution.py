@@ -23,7 +23,6 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.observers.lineage import FACET as STARTED_RUNS
 from tests.e2e.stage import Inbox, Stage
-from tests.page.steps import open_from_navigation
 from tests.posts import SPANS, Posts, kept_posts
 from tests.unit.documents import blocks
 from tools.browser import installed, launched, opened
@@ -245,7 +244,8 @@ class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
 
         with launched(path) as browser, opened(browser) as page:
             page.goto(stage.airflow.url)
-            open_from_navigation(page)
+            page.get_by_role("button", name="Browse").click()
+            page.get_by_role("menuitem", name="Inboxes").click()
             page.get_by_role("row").filter(has_text="welcome_listener").wait_for()
             page.get_by_role("link", name="signups").click()
             row = page.get_by_role("row").filter(has_text=message_id).filter(has_text="started")

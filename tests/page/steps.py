@@ -11,8 +11,6 @@ from tools.browser import PATIENCE_SECONDS
 HOSTILE = (
     "<script>globalThis.hacked = true</script> \"quoted\" 'Ünïcode' 码 \u202e<img src=x onerror=hacked=1>"
 )
-NOWHERE = "nowhere"
-"""A page of Airflow that asks for nothing but its frame."""
 CONTRAST = """
 () => {
   const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
@@ -51,12 +49,6 @@ CONTRAST = """
 def at(number: int = 1, more: str = "") -> str:
     """The query string of the page of an inbox."""
     return f"connection={CONNECTION}&inbox={inbox(number)['id']}{more}"
-
-
-def open_from_navigation(page) -> None:
-    """Open the page as a user does."""
-    page.get_by_role("button", name="Browse").click()
-    page.get_by_role("menuitem", name="Inboxes").click()
 
 
 def posts(host: Host) -> list[Request]:

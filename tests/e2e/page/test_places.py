@@ -6,17 +6,9 @@ import re
 
 from tests.page.fake_api import CONNECTION, inbox, message
 from tests.page.host import airflow_ui, serving
-from tests.page.steps import NOWHERE, at, open_from_navigation
+from tests.page.steps import at
 
 # Where the page is
-
-
-def test_the_page_opens_from_the_navigation(page, host):
-    page.goto(f"{host.url}{NOWHERE}")
-    open_from_navigation(page)
-
-    page.get_by_role("heading", name="Inboxes").wait_for()
-    page.get_by_role("row").filter(has_text="orders-1").wait_for()
 
 
 def test_a_link_to_a_filtered_inbox_survives_a_reload(page, visit, api):
