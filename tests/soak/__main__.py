@@ -86,8 +86,8 @@ def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:
     print("Nothing grows." if steady else "SOMETHING GROWS.")
     print("Every message had its one run." if kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
     growth = "nothing grows" if steady else "something grows"
-    result = f"{plan.minutes:g} minutes: {len(alarms)} false alarms, {growth}"
-    record("soak", result, f"make soak MINUTES={plan.minutes:g} RATE={plan.rate:g}")
+    result = f"{seconds / 60:g} minutes: {len(alarms)} false alarms, {growth}"
+    record("soak", result, f"make soak MINUTES={seconds / 60:g} RATE={rate:g}")
     return steady and kept and not alarms
 
 
