@@ -6,7 +6,6 @@ from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.errors import TokenStoreError
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -25,7 +24,6 @@ class MemoryStore:
         self.tokens = tokens
         self.reads = 0
         self.written: list[UserTokens] = []
-        self.away = 0
         self.on_read: Callable[[], None] = lambda: None
 
     def read(self) -> UserTokens | None:
@@ -34,9 +32,6 @@ class MemoryStore:
         return self.tokens
 
     def write(self, tokens: UserTokens) -> None:
-        if self.away:
-            self.away -= 1
-            raise TokenStoreError("away")
         self.written.append(tokens)
         self.tokens = tokens
 

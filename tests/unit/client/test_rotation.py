@@ -14,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
@@ -28,6 +29,11 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import user_tokens
 from tests.unit.client.stores import logged_in
 
+pytestmark = pytest.mark.slow
+
+PROCESSES = 4
+RENEWALS = 25
+LONGEST_SECONDS = 60
 LONGEST_DELAY_SECONDS = 0.002
 """Before and after whatever touches the store, so that others come between."""
 
@@ -77,108 +83,76 @@ def over(variables: Variables, settings: Settings) -> user_tokens.VariableStore:
     return user_tokens.VariableStore(settings, lambda _: None)
 
 
-class Counting(WorkflowClient):
-    """A client that notes which refresh tokens it sends, in which order."""
-
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
-        self.spent: list[str] = []
-
-    def send(self, call: Any) -> Any:
-        if call.name == "refresh_user_token":
-            self.spent.append(call.form["refresh_token"])
-        return super().send(call)
-
-
-def main(base_url: str, path: str, number: str, renewals: str, seed: str) -> None:
-    """Print one line of JSON in the end: the refresh tokens that were sent, and how often one was renewed."""
-    chance = random.Random(f"{seed} {number}")
+def main(base_url: str, path: str, number: str, seed: str) -> None:
+    """Print one line of JSON in the end: the refresh tokens that were sent, in this order."""
     settings = settings_for(base_url)
     tokens = TokenCache()
-    key = token_key(settings, settings.scope)
-    store = over(Variables(path, chance), settings)
-    renewed = 0
-    with Counting(settings, tokens=tokens, store=store) as client:
+    store = over(Variables(path, random.Random(f"{seed} {number}")), settings)
+    spent: list[str] = []
+
+    def note(call: Call[Any], *_: object) -> None:
+        if call.name == "refresh_user_token":
+            spent.append((call.form or {})["refresh_token"])
+
+    with WorkflowClient(settings, tokens=tokens, store=store, observe=note) as client:
         client.send(api.list_inboxes())
         print("ready", flush=True)
         sys.stdin.readline()
-        while renewed < int(renewals):
-            held = tokens.usable(key)
-            assert held is not None
-            tokens.drop(key, held.value)  # as if it had run out, or the service had refused it
-            client.send(api.list_inboxes())
-            after = tokens.usable(key)
-            assert after is not None
-            assert after.value != held.value
-            renewed += 1
-        client.send(api.list_inboxes())
-    print(json.dumps({"renewed": renewed, "spent": client.spent}))
+        for _ in range(RENEWALS):
+            renew(client, settings, tokens)
+    print(json.dumps(spent))
 
 
-pytestmark = pytest.mark.slow
+def renew(client: WorkflowClient, settings: Settings, tokens: TokenCache) -> None:
+    """Send a call as if the token had run out, or the service had refused it."""
+    key = token_key(settings, settings.scope)
+    before = tokens.usable(key)
+    assert before is not None
+    tokens.drop(key, before.value)
+    client.send(api.list_inboxes())
+    after = tokens.usable(key)
+    assert after is not None
+    assert after.value != before.value
 
-PROCESSES = 4
-RENEWALS = 25
-LONGEST_SECONDS = 60
 
-
-def started(emulator: EmulatorServer, path: Path, seed: int) -> list[subprocess.Popen[str]]:
-    """The processes, all of them ready to go."""
+def spent_by_processes(emulator: EmulatorServer, path: Path) -> list[list[str]]:
+    """The refresh tokens that each of the processes sent, which all begin at once."""
     command = [sys.executable, "-m", __name__, emulator.base_url, str(path)]
-    processes = [
-        subprocess.Popen(
-            [*command, str(number), str(RENEWALS), str(seed)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(PROCESSES)
-    ]
-    for each in processes:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    return processes
+    pipe = subprocess.PIPE
+    with ExitStack() as running:
+        processes = []
+        for number in range(PROCESSES):
+            process = subprocess.Popen([*command, str(number), "1"], stdin=pipe, stdout=pipe, text=True)
+            running.callback(process.wait)
+            running.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        outputs = [process.communicate(timeout=LONGEST_SECONDS)[0] for process in processes]
+        assert [process.returncode for process in processes] == [0] * PROCESSES
+    return [json.loads(output) for output in outputs]
 
 
-def finished(processes: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
-    """What each of them reports."""
-    for each in processes:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    reports = []
-    for each in processes:
-        output, _ = each.communicate(timeout=LONGEST_SECONDS)
-        assert each.returncode == 0
-        reports.append(json.loads(output.splitlines()[-1]))
-    return reports
-
-
-@pytest.mark.parametrize("seed", [1, 2])
 def test_processes_that_renew_at_once_all_end_with_a_valid_token(
-    seed: int, emulator: EmulatorServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    emulator: EmulatorServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_for(emulator.base_url)
     monkeypatch.setattr("airflow_provider_workflow.hooks.user_tokens.read_variable", None)
     monkeypatch.setattr("airflow_provider_workflow.hooks.user_tokens.write_variable", None)
     store = over(Variables(str(tmp_path / "variables")), settings)
     store.write(logged_in(emulator))
-    processes = started(emulator, tmp_path / "variables", seed)
-    try:
-        reports = finished(processes)
-    finally:
-        for each in processes:
-            each.kill()
-            each.wait()
-    assert [each["renewed"] for each in reports] == [RENEWALS] * PROCESSES
+    spent = spent_by_processes(emulator, tmp_path / "variables")
 
-    asked = [each for each in emulator.requests if each.operation == "token"]
-    sent = Counter(token for each in reports for token in each["spent"])
-    assert len(asked) == sent.total()
+    statuses = [request.status for request in emulator.requests if request.operation == "token"]
+    sent = Counter(token for tokens in spent for token in tokens)
     # No process sends a refresh token twice; of several that send the same one, the service takes one.
-    assert all(len(each["spent"]) == len(set(each["spent"])) for each in reports)
-    assert sum(each.status == 200 for each in asked) == len(sent)
-    assert sum(each.status == 400 for each in asked) == sent.total() - len(sent)
+    assert all(len(tokens) == len(set(tokens)) for tokens in spent)
+    assert Counter(statuses) == {200: len(sent), 400: sent.total() - len(sent)}
     # They did meet, or this would prove nothing.
     assert sent.total() > len(sent) > RENEWALS
 
@@ -186,11 +160,7 @@ def test_processes_that_renew_at_once_all_end_with_a_valid_token(
     tokens = TokenCache()
     with WorkflowClient(settings, tokens=tokens, store=store) as client:
         client.send(api.list_inboxes())
-        key = token_key(settings, settings.scope)
-        held = tokens.usable(key)
-        assert held is not None
-        tokens.drop(key, held.value)
-        client.send(api.list_inboxes())
+        renew(client, settings, tokens)
 
 
 if __name__ == "__main__":

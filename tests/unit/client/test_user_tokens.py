@@ -77,11 +77,6 @@ def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, fl
             return error, waited
 
 
-def test_a_stored_token_that_holds_is_used_without_a_request(cache: TokenCache) -> None:
-    assert token_at(lambda: asks(cache, FRESH)) == "access-1"
-    assert at_once(access_token(cache, KEY, STORE)) == "access-1"
-
-
 @pytest.mark.parametrize("stored", [DUE, OVER])
 def test_tokens_are_stored_before_they_are_used(cache: TokenCache, stored: UserTokens) -> None:
     exchange, step = asks(cache, stored)
@@ -136,13 +131,12 @@ def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: W
     assert isinstance(step, Call)
 
 
-@pytest.mark.parametrize("fault", [*DOWN, TokenStoreError("away")])
-def test_a_due_token_is_used_on_while_nothing_answers(cache: TokenCache, fault: WorkflowError) -> None:
+def test_a_due_token_is_used_on_while_its_store_is_away(cache: TokenCache) -> None:
     inner, _ = asks(cache, DUE)
     inner.close()
     exchange = access_token(cache, KEY, STORE)
     next(exchange)
-    assert token_at(lambda: exchange.throw(fault)) == "access-1"
+    assert token_at(lambda: exchange.throw(TokenStoreError("away"))) == "access-1"
 
 
 def test_without_stored_tokens_the_user_has_to_log_in(cache: TokenCache) -> None:
@@ -171,42 +165,29 @@ def test_only_inbox_calls_use_the_user_s_token(cache: TokenCache) -> None:
     assert token_key(USER, "promotions:write") == token_key(SETTINGS, "promotions:write")
 
 
-def test_one_renewal_at_a_time_in_a_process(cache: TokenCache) -> None:
-    first, second = access_token(cache, KEY, STORE), access_token(cache, KEY, STORE)
-    assert isinstance(next(first), CarryThrough)
-    renewal = next(second)
-    cache.put(KEY, token_of_user(FRESH, issued=False))
-    with pytest.raises(StopIteration):
-        first.send(token_of_user(FRESH, issued=False))
-    assert renewal.result(0) is None
-
-
 def test_steps_and_tokens_show_no_token() -> None:
     shown = repr(FRESH) + repr(InThread(partial(STORE.write, FRESH)))
     assert "access-1" not in shown
     assert "refresh-1" not in shown
 
 
-@pytest.mark.parametrize("fault", NO_USE)
-def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(
-    cache: TokenCache, fault: WorkflowError
-) -> None:
+def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(cache: TokenCache) -> None:
     exchange, _ = asks(cache, OVER)
-    assert isinstance(exchange.throw(fault), Pause)
-    for found in (OVER, None):
+    assert isinstance(exchange.throw(NO_USE[0]), Pause)
+    for stored in (OVER, None):
         assert exchange.send(None) == READ
-        assert isinstance(exchange.send(found), Pause)
+        assert isinstance(exchange.send(stored), Pause)
     assert exchange.send(None) == READ
     assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
     exchange.send(None)
     assert ends(exchange, THEIRS) == "access-2"
-    kept = cache.usable(KEY)
-    assert kept is not None
-    assert not kept.issued
+    theirs = cache.usable(KEY)
+    assert theirs is not None
+    assert not theirs.issued
 
 
 @pytest.mark.parametrize("fault", NO_USE)
-def test_where_nobody_stores_newer_ones_the_user_has_to_log_in_again(
+def test_a_refresh_token_of_no_use_is_not_sent_again_until_the_user_has_logged_in(
     cache: TokenCache, fault: WorkflowError
 ) -> None:
     exchange, _ = asks(cache, DUE)
@@ -215,16 +196,9 @@ def test_where_nobody_stores_newer_ones_the_user_has_to_log_in_again(
     assert "'mine'" in str(error)
     assert "Log in again" in str(error)
     assert error.__cause__ is fault
-
-
-@pytest.mark.parametrize("fault", NO_USE)
-def test_a_refresh_token_of_no_use_is_not_sent_again(cache: TokenCache, fault: WorkflowError) -> None:
-    exchange, _ = asks(cache, DUE)
-    first, _ = waits_in_vain(exchange, exchange.throw(fault))
     with pytest.raises(LoginRequiredError) as again:
         asks(cache, DUE)
-    assert str(again.value) == str(first)
-    # Until the user has logged in.
+    assert str(again.value) == str(error)
     _, step = asks(cache, replace(DUE, access_token="new", refresh_token="new"))
     assert isinstance(step, Call)
 
@@ -247,7 +221,7 @@ def test_a_write_that_fails_is_tried_again(cache: TokenCache) -> None:
     exchange, _ = asks(cache, OVER)
     exchange.send(ANSWER)
     exchange.send(OVER)
-    assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
+    assert exchange.throw(TokenStoreError("away")) == Pause(1.0)
     assert exchange.send(None) == READ
     assert isinstance(exchange.send(OVER), InThread)
     assert ends(exchange, None) == "access-2"
