@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 from zlib import crc32
 
@@ -61,15 +62,12 @@ def make_send(request: pytest.FixtureRequest) -> Iterator[MakeSender]:
     name = (
         getattr(request, "param", None) or list(SENDERS)[crc32(request.node.nodeid.encode()) % len(SENDERS)]
     )
-    made: list[Sender] = []
+    with ExitStack() as made:
 
-    def make(settings: Settings, **options: Any) -> Sender:
-        made.append(SENDERS[name](settings, **options))
-        return made[-1]
+        def make(settings: Settings, **options: Any) -> Sender:
+            return made.enter_context(closing(SENDERS[name](settings, **options)))
 
-    yield make
-    for sender in made:
-        sender.close()
+        yield make
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import pickle
 import re
 from collections.abc import Callable
 from difflib import SequenceMatcher
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -25,7 +27,7 @@ from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
-from tests.unit.client.senders import StepsSender
+from tests.unit.client.senders import SENDERS, StepsSender
 
 FULL: dict[str, Any] = {
     "host": "https://api.example.com",
@@ -77,9 +79,9 @@ def test_a_host_that_is_no_web_address_is_named(host: str) -> None:
     assert "pw" not in problem
 
 
-@pytest.mark.parametrize("given", [0, -1, 3601, "nan", "inf", "5 s", True])
-def test_a_timeout_out_of_range_is_named(given: Any) -> None:
-    assert problems({"timeout": given}) == ["timeout must be a number of seconds above 0 and up to 3600"]
+@pytest.mark.parametrize("timeout", [0, 3601, "nan", "5 s"])
+def test_a_timeout_out_of_range_is_named(timeout: Any) -> None:
+    assert problems({"timeout": timeout}) == ["timeout must be a number of seconds above 0 and up to 3600"]
 
 
 def test_an_id_that_basic_authentication_cannot_carry_is_named() -> None:
@@ -92,12 +94,19 @@ def test_a_secret_keeps_its_spaces_and_stays_out_of_the_repr() -> None:
     assert "hush" not in repr(settings)
 
 
+def test_a_file_of_certificates_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    [problem] = problems({"verify": str(tmp_path)})
+    assert problem == (
+        "verify must be true, false or the path of a file with CA certificates"
+        " (the file cannot be read: it is not a regular file)"
+    )
+
+
 @pytest.mark.parametrize("field", ["login", "password", "scope", "inbox_path", "templates_path"])
-@pytest.mark.parametrize("inside", ["\n", "\u200b", "\udc80"])
-def test_an_invisible_character_inside_a_field_is_named(field: str, inside: str) -> None:
-    text = f"/some{inside}text"
-    found = problems(**{field: text}) if field in FULL else problems({field: text})
-    assert found == [f"{field} contains an invisible character, such as a line break (enter it again)"]
+def test_an_invisible_character_inside_a_field_is_named(field: str) -> None:
+    text = "/some\u200btext"
+    [problem] = problems(**{field: text}) if field in FULL else problems({field: text})
+    assert problem == f"{field} contains an invisible character, such as a line break (enter it again)"
 
 
 SECRET = "client-secret-value"
@@ -111,7 +120,6 @@ BEARER = AccessToken(TOKEN, 0, 0)
 
 CALLS: dict[str, Callable[[], Any]] = {
     "get_inbox": lambda: make("get_inbox"),
-    "lease_messages": lambda: make("lease_messages"),
     "guess": lambda: make("guess"),
     "app_token": lambda: api.app_token("external"),
     "exchange_code": lambda: api.exchange_code(CODE, "https://b"),
@@ -119,7 +127,6 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 SPELLED_OUT = "".join(f"\\u{ord(sign):04x}" for sign in ECHO)
 REPLIES: dict[str, bytes] = {
-    "an errors envelope": answer(400, {"errors": [{"code": "x", "detail": "y", "meta": {"z": 1}}]}),
     "an envelope that echoes": answer(401, {"errors": [{"code": "x", "detail": ECHO}]}),
     "an envelope that spells it out": answer(401, b'{"errors": [{"detail": "%s"}]}' % SPELLED_OUT.encode()),
     "an OAuth error that echoes": answer(400, {"error": "invalid", "error_description": ECHO}),
@@ -136,17 +143,16 @@ REPLIES: dict[str, bytes] = {
 
 def sent_by(name: str) -> tuple[str, ...]:
     """What a service can quote."""
-    own = {"exchange_code": CODE, "refresh_user_token": REFRESH, "get_inbox": TOKEN, "lease_messages": TOKEN}
+    own = {"exchange_code": CODE, "refresh_user_token": REFRESH, "get_inbox": TOKEN}
     return (SECRET, BASIC, *([own[name]] if name in own else []))
 
 
 ECHOING = "an envelope that echoes"
 BROKEN = ("a cut", "half an answer", "no HTTP")
 CASES = [
-    # An error is made of an answer above the transports: all answers to one of them, for a call that holds
-    # an access token and for one that holds all other secrets.
-    *(("requests", name, reply) for name in ("get_inbox", "exchange_code") for reply in REPLIES),
-    *(("aiohttp", name, reply) for name in ("get_inbox", "exchange_code") for reply in (ECHOING, *BROKEN)),
+    # An error is made of an answer above the transports: all answers for the call that holds most secrets.
+    *(("requests", "exchange_code", reply) for reply in REPLIES),
+    *((kind, "get_inbox", reply) for kind in SENDERS for reply in (ECHOING, *BROKEN)),
     *(("requests", name, ECHOING) for name in CALLS if name not in ("get_inbox", "exchange_code")),
 ]
 
@@ -180,14 +186,13 @@ def test_success_logs_no_secret(
     assert [hidden for hidden in (token, used, settings.client_secret) if hidden in caplog.text] == []
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_a_request_its_address_and_its_call_show_no_secret(name: str) -> None:
+def test_a_request_its_address_and_its_call_show_no_secret() -> None:
     settings = Settings("https://a", "an-id", SECRET, "https://a/token")
-    call = CALLS.get(name, lambda: make(name))()
-    request = WorkflowClient(settings).build(call, BEARER)
-    address = request.url + repr(request.query)
-    shown = address + repr(call) + repr(request) + repr(BEARER) + repr(settings)
-    assert [hidden for hidden in HIDDEN if hidden in shown] == []
+    for name in OPERATIONS:
+        call = CALLS.get(name, partial(make, name))()
+        request = WorkflowClient(settings).build(call, BEARER)
+        shown = (request.url, request.query, call, request, BEARER, settings)
+        assert [secret for secret in HIDDEN if secret in repr(shown)] == []
 
 
 ERRORS = [
@@ -234,14 +239,9 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     ],
 )
 def test_a_secret_is_masked_however_an_error_spells_it(
-    place: str, secret: str, spelling: str, make_send: MakeSender, scripted: ScriptedServer
+    place: str, secret: str, spelling: str, scripted: ScriptedServer
 ) -> None:
     quoted = SPELLINGS[spelling](secret)
-    in_header = quoted.encode("ascii", "ignore").decode()
-    if place in ("content type", "redirect") and in_header != quoted:
-        return  # no header has such characters
-    if place == "redirect" and any(sign in quoted for sign in "/ \"<\\%;&'"):
-        return  # no host has them
     scripted.answers = [
         {
             "detail": answer(400, {"errors": [{"code": quoted, "detail": f"no: {quoted}!"}]}),
@@ -251,7 +251,7 @@ def test_a_secret_is_masked_however_an_error_spells_it(
         }[place]
     ]
     with pytest.raises(errors.WorkflowError) as raised:
-        make_send(scripted.settings(client_secret=secret))(api.get_inbox(SOME_ID))
+        StepsSender(scripted.settings(client_secret=secret), scripted.reply)(api.get_inbox(SOME_ID))
     shown = f"{raised.value}{vars(raised.value)}".lower()
     assert quoted.lower() not in shown
     assert secret.lower() not in shown
@@ -261,9 +261,6 @@ def test_a_secret_is_masked_however_an_error_spells_it(
         assert "***" in shown
 
 
-@pytest.mark.parametrize(
-    "encode", [base64.b64encode, base64.urlsafe_b64encode], ids=lambda encode: encode.__name__
-)
 @pytest.mark.parametrize(
     ("before", "after", "secret"),
     [
@@ -275,15 +272,16 @@ def test_a_secret_is_masked_however_an_error_spells_it(
     ],
 )
 def test_a_secret_is_masked_in_base64_at_each_alignment(
-    secret: str, before: str, after: str, encode: Callable[[bytes], bytes], scripted: ScriptedServer
+    secret: str, before: str, after: str, scripted: ScriptedServer
 ) -> None:
-    text = encode(f"{before}{secret}{after}".encode()).decode()
-    for quoted in (text, text.rstrip("=")):
-        scripted.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
-        send = StepsSender(scripted.settings(client_secret=secret), scripted.reply)
-        with pytest.raises(errors.AuthenticationError) as raised:
-            send(api.list_templates())
-        assert "***" in str(raised.value)
-        masked = str(raised.value).rpartition("Basic ")[2]
-        common = SequenceMatcher(None, masked, text, autojunk=False).find_longest_match()
-        assert common.size < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
+    send = StepsSender(scripted.settings(client_secret=secret), scripted.reply)
+    text = f"{before}{secret}{after}".encode()
+    for encoded in (base64.b64encode(text).decode(), base64.urlsafe_b64encode(text).decode()):
+        for quoted in (encoded, encoded.rstrip("=")):
+            scripted.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
+            with pytest.raises(errors.AuthenticationError) as raised:
+                send(api.list_templates())
+            masked = str(raised.value).rpartition("Basic ")[2]
+            assert "***" in masked
+            common = SequenceMatcher(None, masked, encoded, autojunk=False).find_longest_match()
+            assert common.size < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
