@@ -109,6 +109,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "no ids": (lambda: api.acknowledge_messages(**LEASE, message_ids=[]), "message_ids", "1 to 100"),
     "101 ids": (lambda: api.release_messages(**LEASE, message_ids=TOO_MANY), "message_ids", "1 to 100"),
     "ids as one text": (lambda: api.acknowledge_messages(**LEASE, message_ids="m"), "message_ids", "a list"),
+    "an id that is none": (
+        lambda: api.acknowledge_messages(**LEASE, message_ids=["m", None]),
+        "message_ids",
+        "not empty",
+    ),
     "no lease id": (lambda: api.acknowledge_messages("i", ""), "lease_id", "not empty"),
     "empty description": (lambda: api.guess("  "), "description", "not empty"),
     "101 templates": (lambda: api.list_templates(limit=101), "limit", "1 to 100"),
