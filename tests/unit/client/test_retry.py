@@ -114,10 +114,10 @@ def test_a_minute_is_waited_in_a_task(send: Sender, emulator: EmulatorServer) ->
 
 
 def test_a_gate_that_closes_again_is_waited_for_again(fake_clock: FakeClock, gates: Gates) -> None:
-    gates.close(SETTINGS, Family.INBOX, 10)
+    gates.close(SETTINGS, Family.INBOX, 60)
     lease = WorkflowClient(SETTINGS, gates=gates).attempt(make("lease_messages"))
-    assert next(lease) == Pause(10)
-    fake_clock.advance(10)
+    assert next(lease) == Pause(60)
+    fake_clock.advance(60)
     gates.close(SETTINGS, Family.INBOX, 5)
     assert next(lease) == Pause(5)
 
