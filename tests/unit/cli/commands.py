@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from argparse import Namespace
 
@@ -33,11 +32,4 @@ def floods(args: Namespace) -> int:
     """Print more than a pipe holds."""
     for _ in range(10_000):
         output.write("x" * 100)
-    return 0
-
-
-def waits(args: Namespace) -> int:
-    """Wait to be interrupted."""
-    output.write("waiting")
-    sys.stdin.read()
     return 0

@@ -58,48 +58,35 @@ def test_the_newest_version_of_a_dag_counts(doctor: Doctor, database: Database) 
     assert doctor.examine()["dags"]["detail"].endswith("listener listen, target after")
 
 
-PROBLEMS = [
-    ({"is_paused": True}, "warning", "paused: ", "airflow dags unpause"),
-    ({"has_import_errors": True}, "failed", "import errors", "airflow dags list-import-errors"),
-    ({"is_stale": True}, "failed", "no such DAG", "deploy it, or correct"),
-    (None, "failed", "no such DAG", "deploy it, or correct"),
-]
-
-
-@pytest.mark.parametrize(("columns", "status", "said", "fix"), PROBLEMS)
 @pytest.mark.parametrize(
-    ("role", "argument"), [("target", "trigger_dag_id"), ("dead-letter DAG", "dead_letter_dag_id")]
+    ("role", "dag_id", "columns", "status", "detail", "fix"),
+    [
+        ("listener", "listen", {"is_paused": True}, "warning", "paused: it starts no", "dags unpause listen"),
+        ("target", "handle", {"is_paused": True}, "warning", "paused: its runs", "dags unpause handle"),
+        ("target", "handle", {"has_import_errors": True}, "failed", "import errors", "list-import-errors"),
+        ("target", "handle", None, "failed", "no such DAG", "deploy it, or correct trigger_dag_id of listen"),
+        ("dead-letter DAG", "dead", None, "failed", "no such DAG", "correct dead_letter_dag_id of listen"),
+    ],
 )
 def test_a_dag_that_cannot_run_has_its_fix(
     doctor: Doctor,
     database: Database,
     role: str,
-    argument: str,
+    dag_id: str,
     columns: dict[str, Any] | None,
     status: str,
-    said: str,
+    detail: str,
     fix: str,
 ) -> None:
-    arguments = {"trigger_dag_id": "handle", "dead_letter_dag_id": "dead"}
-    for dag_id in arguments.values():
-        if dag_id != arguments[argument]:
-            database.add_dag(dag_id)
-        elif columns is not None:
-            database.add_dag(dag_id, **columns)
-    database.deploy(listening("listen", inbox="orders", **arguments))
-    found = doctor.examine()[f"{role} {arguments[argument]}"]
-    assert (found["status"], said in found["detail"], fix in found["fix"]) == (status, True, True)
-    assert (f"{argument} of listen" in found["fix"]) is (said == "no such DAG")
+    database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle", dead_letter_dag_id="dead"))
+    for other in {"handle", "dead"} - ({dag_id} if columns is None else set()):
+        database.add_dag(other)
+    if columns is not None:
+        database.change(dag_id, **columns)
 
+    found = doctor.examine()[f"{role} {dag_id}"]
 
-@pytest.mark.parametrize(("columns", "status", "said", "fix"), PROBLEMS[:2])
-def test_a_listener_that_cannot_run_has_its_fix(
-    doctor: Doctor, database: Database, columns: dict[str, Any], status: str, said: str, fix: str
-) -> None:
-    database.add_dag("handle")
-    database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"), **columns)
-    found = doctor.examine()["listener listen"]
-    assert (found["status"], said in found["detail"], fix in found["fix"]) == (status, True, True)
+    assert (found["status"], detail in found["detail"], fix in found["fix"]) == (status, True, True)
 
 
 def test_an_inbox_that_does_not_exist_fails_with_the_name_that_was_meant(

@@ -199,7 +199,6 @@ def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer)
     ("extra", "arguments", "exit_code", "said"),
     [
         ({"grant": "client_credentials"}, [], 5, "grant is client_credentials (set it to refresh_token"),
-        ({"auth_url": ""}, [], 5, "auth_url is missing (set"),
         ({}, ["--scope", "workflow"], 5, "scope needs external"),
         ({}, ["--prefill", "client_id=x"], 2, "--prefill client_id"),
         ({}, ["--prefill", "utm_source"], 2, "--prefill utm_source: must be NAME=VALUE"),

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -55,26 +54,25 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Show:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("value", [EVIL, {EVIL: 1}])
-def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str, value: Any) -> None:
-    text = shown(form, {"value": value}, [{"value": value}])
+def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str) -> None:
+    result = {"value": EVIL, "object": {EVIL: 1}}
+
+    text = shown(form, result, [result])
 
     assert not NOT_PRINTED.search(text)
-    assert "[red]markup[/blue] :smile: %s" in text.replace("\n", "")
+    assert text.replace("\n", "").count("[red]markup[/blue] :smile: %s") == 2
 
 
-@pytest.mark.parametrize("depth", [100, 900])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str, depth: int) -> None:
+def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str) -> None:
     deep: Any = "bottom"
-    for _ in range(depth):
-        deep = {"x": [deep]} if depth < 500 else [deep]
+    for _ in range(900):
+        deep = [deep]
 
     text = shown(form, {"value": deep}, [{"value": deep}])
 
     if form in ("json", "yaml"):
-        read = json.loads if form == "json" or depth > 500 else yaml.safe_load
-        assert read(text) == {"value": deep}
+        assert json.loads(text) == {"value": deep}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -86,6 +84,8 @@ def test_a_secret_that_airflow_knows_is_masked(shown: Show, form: str) -> None:
 
     assert "secret-of-this-test" not in text
     assert "before *** after" in text
+    if form in ("json", "yaml"):
+        assert yaml.safe_load(text) == {"deep": ["before *** after"]}
 
 
 def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,8 +134,7 @@ def test_an_interrupted_command_says_nothing(capsys: pytest.CaptureFixture[str])
 
 def started(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
     code = (
-        "import signal, sys; from argparse import Namespace\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # of tests in the background too
+        "import sys; from argparse import Namespace\n"
         "import alembic\n"  # which Airflow may load after its loggers, and then shows what that logs
         "import airflow.settings\n"  # its loggers have taken hold of stdout already
         "from airflow_provider_workflow.cli.common import run\n"
@@ -174,18 +173,6 @@ def test_a_pipe_that_is_closed_is_no_fault() -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.wait(60) == 141
-        assert process.stderr.read() == ""
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_a_command_quietly() -> None:
-    pipe = subprocess.PIPE
-    with started("waits", stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == "waiting\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
         assert process.stderr.read() == ""
 
 
@@ -268,9 +255,8 @@ FAULTS = [
     (("inbox", "list"), "wrong secret"),
     (("inbox", "list"), "nobody there"),
     (("inbox", "list"), "api that quotes"),
-    (("inbox", "drain"), "api that quotes"),
     (("doctor",), "api that quotes"),
-    (("inbox", "list"), "token endpoint that quotes"),
+    (("doctor",), "token endpoint that quotes"),
     (("token",), "token endpoint that quotes"),
 ]
 """A command that fails says so in one place, but for these; ``client/test_secrets`` has every call."""

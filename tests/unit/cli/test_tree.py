@@ -18,7 +18,6 @@ import pytest
 from airflow.cli.cli_config import ActionCommand
 
 from airflow_provider_workflow.cli.main import main, parser, workflow_commands
-from airflow_provider_workflow.cli.tree import COMMANDS
 from tests.unit.documents import command
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
@@ -103,17 +102,6 @@ def test_a_group_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
     assert sorted(words(ours.format_help())) == sorted(words(airflows.format_help()) + own)
 
 
-def functions(among: Any = COMMANDS) -> Iterator[str]:
-    for each in among:
-        yield from functions(each["subcommands"]) if "subcommands" in each else [each["func"]]
-
-
-def test_the_function_of_a_command_exists() -> None:
-    for function in functions():
-        module, _, name = function.rpartition(".")
-        assert callable(getattr(importlib.import_module(f"airflow_provider_workflow.cli.{module}"), name))
-
-
 def test_no_help_text_is_taken_for_markup() -> None:
     texts = {
         text
@@ -135,8 +123,9 @@ def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format() -
 
 
 @pytest.mark.slow
-def test_what_airflow_imports_at_every_command_is_light() -> None:
-    more = loaded("import airflow_provider_workflow.cli.main")
+def test_neither_an_import_by_airflow_nor_help_of_the_console_script_loads_anything_heavy() -> None:
+    code = "import airflow_provider_workflow.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass"
+    more = loaded(code)
 
     assert more & NEVER == set()
     for heavier in ("client", "hooks", "cli.common", "cli.output", "emulator.server"):
@@ -156,13 +145,6 @@ def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     assert {name for name in more if name.startswith("airflow_provider_workflow.hooks.")} <= {
         "airflow_provider_workflow.hooks.connection"
     }
-
-
-@pytest.mark.slow
-def test_help_of_the_console_script_loads_no_airflow() -> None:
-    code = "import airflow_provider_workflow.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass"
-
-    assert loaded(code) & NEVER == set()
 
 
 @pytest.mark.slow
