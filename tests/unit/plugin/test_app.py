@@ -118,9 +118,8 @@ def test_an_application_and_a_page_are_registered(plugin: WorkflowPlugin) -> Non
     assert (page["name"], page["destination"], page["url_route"]) == ("Inboxes", "nav", "workflow-inboxes")
 
 
-@pytest.mark.parametrize("value", ["off", "False", "0", "of"])
-def test_nothing_is_registered_when_the_page_is_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__PAGE", value)
+def test_nothing_is_registered_when_the_page_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__PAGE", "off")
 
     assert WorkflowPlugin().fastapi_apps == []
     assert WorkflowPlugin().react_apps == []
@@ -128,7 +127,7 @@ def test_nothing_is_registered_when_the_page_is_off(value: str, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("base_url", "path"),
-    [("http://localhost:8080", ""), ("https://example.com/airflow/", "/airflow"), ("/", "")],
+    [("http://localhost:8080", ""), ("https://example.com/airflow/", "/airflow")],
 )
 def test_the_module_is_found_below_the_path_of_the_base_url(
     base_url: str, path: str, monkeypatch: pytest.MonkeyPatch
@@ -196,11 +195,10 @@ def test_each_module_that_is_imported_is_there():
     assert imported == set(modules) - {"inboxes.js"}
 
 
-@pytest.mark.parametrize(
-    "name", ["innerHTML", "outerHTML", "insertAdjacentHTML", "dangerouslySetInnerHTML", "eval("]
-)
-def test_no_text_is_ever_made_into_markup(name):
-    assert [each.name for each in STATIC.glob("*.js") if name in each.read_text()] == []
+def test_no_text_is_ever_made_into_markup():
+    unsafe = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|eval\(")
+
+    assert [each.name for each in STATIC.glob("*.js") if unsafe.search(each.read_text())] == []
 
 
 LIST = f"{API}/inboxes"
@@ -221,12 +219,10 @@ def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields:
     ("fields", "status", "code", "fix"),
     [
         ({"password": SECRET}, 502, "wrong_credentials", "correct its Client ID (login) and Client secret"),
-        ({"scope": "no-such-scope"}, 502, "wrong_credentials", "correct its Scope"),
         ({"host": "http://127.0.0.1:1"}, 502, "unreachable", "check Base URL and Inbox path"),
         ({"oauth_url": "http://127.0.0.1:1/"}, 502, "unreachable", "check Token URL, and the network"),
         ({"inbox_path": "/wrong"}, 404, "not_found", "check Inbox path (/wrong) and Base URL"),
         ({"host": ""}, 502, "wrong_credentials", "correct these fields"),
-        ({"conn_type": "http"}, 404, "no_connection", "of the type Workflow"),
     ],
 )
 def test_a_connection_that_cannot_be_used_is_diagnosed(
@@ -252,7 +248,10 @@ def test_secrets_are_never_sent_for_a_connection_of_another_type(
 ) -> None:
     connect(monkeypatch, connected, conn_type="http")
 
-    assert op.get(LIST).status_code == 404
+    answer = op.get(LIST)
+
+    assert (answer.status_code, error_of(answer)) == (404, "no_connection")
+    assert "of the type Workflow" in answer.json()["error"]["fix"]
     assert connected.requests == []
 
 
@@ -261,22 +260,19 @@ def test_secrets_are_never_sent_for_a_connection_of_another_type(
     [
         ({"status": 429, "headers": {"Retry-After": "7"}}, 429, "rate_limited", "7"),
         ({"status": 500}, 502, "service_error", None),
-        ({"status": 403}, 502, "wrong_credentials", None),
         ({"status": 200, "text": "<html>", "content_type": "application/json"}, 502, "unreachable", None),
-        ({"kind": "drop"}, 502, "unreachable", None),
     ],
 )
 def test_a_service_that_fails_is_asked_once(
     op: TestClient, connected: EmulatorServer, fault: dict[str, Any], status: int, code: str, wait: str | None
 ) -> None:
-    connected.fault(**{"kind": "status", "operation": "list_inboxes", "times": None, **fault})
+    connected.fault("status", operation="list_inboxes", times=None, **fault)
 
     answers = [op.get(LIST) for _ in range(3)]
 
     assert {(each.status_code, error_of(each)) for each in answers} == {(status, code)}
     assert answers[0].headers.get("Retry-After") == wait
-    # urllib3 repeats a request whose connection was closed before it was sent.
-    assert connected.count("list_inboxes") <= (2 if fault.get("kind") == "drop" else 1)
+    assert connected.count("list_inboxes") == 1
 
 
 def test_what_does_not_exist_is_not_found(op: TestClient, connected: EmulatorServer) -> None:
@@ -287,14 +283,11 @@ def test_what_does_not_exist_is_not_found(op: TestClient, connected: EmulatorSer
     assert (unknown.status_code, error_of(unknown)) == (404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["?cursor=x", "?cursor=-1", f"/{UNKNOWN}/messages?cursor={'x' * 5000}"])
-def test_a_cursor_that_the_page_did_not_get_is_invalid(
-    op: TestClient, connected: EmulatorServer, path: str
-) -> None:
-    answer = op.get(LIST + path)
+def test_a_cursor_that_the_page_did_not_get_is_invalid(op: TestClient, connected: EmulatorServer) -> None:
+    answers = [op.get(f"{LIST}?cursor={cursor}") for cursor in ("x", "²", "1234567890")]
 
-    assert answer.status_code in (400, 404)
-    assert error_of(answer) in ("invalid", "not_found")
+    assert {(answer.status_code, error_of(answer)) for answer in answers} == {(400, "invalid")}
+    assert connected.requests == []
 
 
 def test_all_requests_of_an_answer_share_4_seconds(

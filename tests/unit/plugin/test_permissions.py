@@ -13,12 +13,11 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application
-from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying
+from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.database import Database, listening
 from tests.unit.plugin.conftest import API, PAGE, ROLES, As, error_of
 
@@ -134,18 +133,16 @@ def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
     deny(monkeypatch, "handle", "POST")
     fields = {"dag_id": "dead", "run_id": run_id}
 
-    answer = op.post(f"{API}/inboxes/{INBOX_ID}/dead-letters/replay", json=fields, headers=PAGE)
+    answer = op.post(REPLAY, json=fields, headers=PAGE)
 
     assert (answer.status_code, error_of(answer)) == (403, "forbidden")
     assert buried.replays() == {}
 
 
-DEAD_LETTERS = f"{API}/inboxes/{INBOX_ID}/dead-letters"
-REPLAY = f"{DEAD_LETTERS}/replay"
+REPLAY = f"{API}/inboxes/{INBOX_ID}/dead-letters/replay"
 FOREIGN = [
     ({**PAGE, "Sec-Fetch-Site": "cross-site"}, "{}", 403),
     ({**PAGE, "Sec-Fetch-Site": "same-site"}, "{}", 403),
-    ({"X-Workflow-Page": "1", "Content-Type": "text/plain"}, "{}", 415),
     ({"X-Workflow-Page": "1", "Content-Type": "application/x-www-form-urlencoded"}, "a=b", 415),
     ({"Content-Type": "application/json"}, "{}", 400),
     ({**PAGE}, "[]", 400),
@@ -154,7 +151,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("headers", "body", "status"), FOREIGN)
-@pytest.mark.parametrize("what", ["pause", "resume", "dead-letters/replay"])
+@pytest.mark.parametrize("what", ["pause", "dead-letters/replay"])
 def test_what_another_site_can_send_changes_nothing(
     op: TestClient, connected: EmulatorServer, what: str, headers: dict[str, str], body: str, status: int
 ) -> None:
@@ -166,15 +163,14 @@ def test_what_another_site_can_send_changes_nothing(
     assert connected.requests == []
 
 
-@pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected: EmulatorServer, site: str) -> None:
+def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected: EmulatorServer) -> None:
     inbox = connected.open_inbox("orders")
-    headers = {**PAGE, "Sec-Fetch-Site": site}
+    of_page, typed = ({**PAGE, "Sec-Fetch-Site": site} for site in ("same-origin", "none"))
     assert op.get(f"{API}/inboxes").json()["inboxes"][0]["status"] == "active"
 
-    paused = op.post(f"{API}/inboxes/{inbox}/pause", json={}, headers=headers).json()
+    paused = op.post(f"{API}/inboxes/{inbox}/pause", json={}, headers=of_page).json()
     listed = op.get(f"{API}/inboxes").json()["inboxes"][0]
-    resumed = op.post(f"{API}/inboxes/{inbox}/resume", json={}, headers=headers).json()
+    resumed = op.post(f"{API}/inboxes/{inbox}/resume", json={}, headers=typed).json()
 
     assert (paused["status"], paused["paused_reason"]) == ("paused", "user")
     text = "a user paused it; to resume it: press Resume; new events are dropped meanwhile"
@@ -211,9 +207,7 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
 @pytest.mark.parametrize(
     ("reason", "quoted"),
     [
-        ("fixed\nthe schema", r"`fixed\nthe schema`"),
-        ("![x](http://tracker.example/x.png)", "`![x](http://tracker.example/x.png)`"),
-        ("`<b>`", r"`\x60<b>\x60`"),
+        ("fixed\n`![x](http://a.example)`", r"`fixed\n\x60![x](http://a.example)\x60`"),
         ("x" * 500, f"`{'x' * 500}`"),
     ],
 )
@@ -235,10 +229,8 @@ def test_the_note_of_a_replay_has_the_reason_as_code(
         ({"trigger_dag_id": None}, 400, "invalid"),
         ({"trigger_dag_id": "missing"}, 409, "rejected"),
         ({"trigger_dag_id": "handle"}, 200, None),
-        ({"trigger_dag_id": 7}, 400, "invalid"),
         ({"reason": "x" * 3000, "trigger_dag_id": "handle"}, 400, "invalid"),
         ({"run_id": "workflow__dead__unknown", "trigger_dag_id": "handle"}, 404, "not_found"),
-        ({"dag_id": "handle", "run_id": "manual__1", "trigger_dag_id": "handle"}, 404, "not_found"),
         ({"run_id": None}, 400, "invalid"),
     ],
 )
@@ -263,7 +255,6 @@ def test_a_dead_letter_of_another_inbox_or_connection_is_not_replayed(
     answer = replay(op, run_id)
 
     assert (answer.status_code, error_of(answer)) == (404, "not_found")
-    assert op.get(f"{DEAD_LETTERS}/dead/{run_id}/message").status_code == 404
     assert buried.replays() == {}
 
 
@@ -276,25 +267,12 @@ def test_a_dead_letter_that_a_person_made_is_not_replayed(op: TestClient, buried
     assert buried.replays() == {}
 
 
-def test_a_run_that_a_person_started_is_not_taken_for_the_replay(op: TestClient, buried: Burying) -> None:
-    run_id, replay_id = buried.bury("a"), run_id_of("a", INBOX_ID)
-    conf = {"connection_id": CONNECTION_ID, "inbox_id": INBOX_ID, "message": {"id": "a"}}
-    create_dag_run("handle", replay_id, conf, None, triggered_by="REST_API", user="bob")
-
-    answer = replay(op, run_id)
-
-    assert (answer.status_code, error_of(answer)) == (409, "rejected")
-    assert "exists, and a user or another message started it" in answer.json()["error"]["title"]
-
-
-@pytest.mark.parametrize("connection", ["missing", "mail"])
-def test_dead_letters_of_a_connection_that_is_not_one_are_not_found(
-    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch, connection: str
+def test_dead_letters_of_a_connection_of_another_type_are_not_found(
+    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MAIL", "smtp://host")
-    run_id = buried.bury("a", connection_id=connection)
-    inbox = f"/workflow/api/connections/{connection}/inboxes/{INBOX_ID}"
-    fields = {"dag_id": "dead", "run_id": run_id}
+    fields = {"dag_id": "dead", "run_id": buried.bury("a", connection_id="mail")}
+    inbox = f"/workflow/api/connections/mail/inboxes/{INBOX_ID}"
 
     answers = [
         op.get(f"{inbox}/dead-letters"),
