@@ -71,16 +71,6 @@ def test_a_retry_returns_what_a_killed_try_received(bench: Workbench) -> None:
 
 
 @acknowledges
-def test_a_cleared_task_returns_its_messages_even_if_the_inbox_is_gone(bench: Workbench) -> None:
-    wait = task(bench)
-    bench.put("a")
-    wait.execute()
-    bench.service.store.inboxes.delete(bench.inbox_id)
-
-    assert ids(wait.execute()) == ["a"]
-
-
-@acknowledges
 def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None:
     wait = task(bench)
     deferral = wait.execute()
@@ -90,35 +80,16 @@ def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None
     assert bench.service.count("lease") == 2
 
 
-@acknowledges
-def test_a_lease_that_ran_out_is_leased_again(bench: Workbench, fake_clock: FakeClock) -> None:
-    wait = task(bench)
-    deferral = wait.execute()
+def test_manual_returns_the_lease_and_needs_no_task_state_store(bench: Workbench) -> None:
     bench.put("a")
-    event = wait.leased()
-    fake_clock.advance(300)
-    bench.service.store.clock.advance(300)
-
-    assert ids(wait.resume(deferral, event)) == ["a"]
-    assert bench.service.count("lease") == 3
-
-
-def test_manual_returns_the_lease(bench: Workbench) -> None:
-    bench.put("a")
-    lease = task(bench, acknowledge="manual").execute()
+    wait = task(bench, acknowledge="manual")
+    del wait.context["task_state_store"]
+    lease = wait.execute()
 
     assert ids(lease["messages"]) == ["a"]
     assert bench.states == {"a": "leased"}
     bench.hook.acknowledge_messages(lease["inbox_id"], lease["lease_id"])
     assert bench.states == {}
-
-
-def test_manual_needs_no_task_state_store(bench: Workbench) -> None:
-    wait = task(bench, acknowledge="manual")
-    del wait.context["task_state_store"]
-    bench.put("a")
-
-    assert ids(wait.execute()["messages"]) == ["a"]
 
 
 @acknowledges
@@ -176,16 +147,7 @@ def finish(bench: Workbench) -> None:
     bench.ti.unfinished = lambda dag_id: 0
 
 
-def test_without_room_the_trigger_leases_nothing_and_only_wakes_the_sensor(bench: Workbench) -> None:
-    bench.ti.unfinished = lambda dag_id: 3
-    bench.put("a")
-    deferral = Task(bench, max_unfinished_runs=3).execute()
-
-    assert deferral.trigger.hold_seconds == 5
-    assert bench.service.count("lease") == 0
-
-
-def test_a_hold_doubles_up_to_the_longest_interval_and_begins_anew(bench: Workbench) -> None:
+def test_without_room_nothing_is_leased_and_a_hold_doubles_and_begins_anew(bench: Workbench) -> None:
     bench.ti.unfinished = lambda dag_id: 3
     task = Task(bench, max_unfinished_runs=3, poll_interval=5, max_poll_interval=30)
     deferral = task.execute()
@@ -194,6 +156,7 @@ def test_a_hold_doubles_up_to_the_longest_interval_and_begins_anew(bench: Workbe
         deferral = task.resume(deferral, POLL)
         held.append(deferral.trigger.hold_seconds)
     assert held == [5, 10, 20, 30, 30]
+    assert bench.service.count("lease") == 0
 
     finish(bench)
     deferral = task.resume(deferral, POLL)
@@ -215,18 +178,6 @@ def test_after_a_failed_try_the_trigger_leases_one_message_for_an_hour(bench: Wo
     assert Task(bench).execute().trigger.lease_seconds == 3600
 
 
-def test_numbers_are_carried_over_a_wait_for_room(bench: Workbench) -> None:
-    limit_runs(bench)
-    bench.put(*"abc")
-    task = Task(bench, max_unfinished_runs=2)
-    deferral = task.execute()
-    assert bench.supervisor.started == ["a", "b"]
-    assert deferral.trigger.hold_seconds > 0
-
-    finish(bench)
-    assert task.resume(deferral, POLL)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
-
-
 def test_a_sensor_that_started_runs_ends_with_an_inbox_that_is_empty_by_now(bench: Workbench) -> None:
     limit_runs(bench)
     bench.put(*"ab")
@@ -244,9 +195,10 @@ def test_max_messages_holds_across_deferrals(bench: Workbench) -> None:
     bench.put(*"abcdef")
     task = Task(bench, max_unfinished_runs=2, max_messages=3)
     deferral = task.execute()
+    assert bench.supervisor.started == ["a", "b"]
     finish(bench)
 
-    assert task.resume(deferral, POLL)["started"]["ids"] == ["a", "b", "c"]
+    assert task.resume(deferral, POLL)["started"] == {"count": 3, "ids": ["a", "b", "c"]}
     assert bench.states == {"d": "available", "e": "available", "f": "available"}
 
 
@@ -260,26 +212,20 @@ def test_poke_mode_counts_over_its_pokes(bench: Workbench, pauses: FakeClock) ->
     assert pauses.slept == [7]
 
 
-def test_poke_mode_pokes_until_there_are_messages(bench: Workbench, pauses: FakeClock) -> None:
+def test_poke_mode_pokes_until_there_are_messages_and_says_so_once(
+    bench: Workbench, pauses: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     pauses.then(nothing, nothing, lambda: bench.put("a"))
     task = Task(bench, deferrable=False, poll_interval=7)
 
     assert task.execute()["started"]["ids"] == ["a"]
     assert pauses.slept == [7, 7, 7]
-    bench.put("b")
-    assert task.execute()["started"]["ids"] == ["b"]
-
-
-def test_how_a_sensor_polls_is_logged_once_when_it_begins_to_wait(
-    bench: Workbench, pauses: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    pauses.then(nothing, lambda: bench.put("a"))
-    with caplog.at_level(logging.INFO):
-        Task(bench, deferrable=False, poll_interval=7).execute()
-
     assert lines_of(caplog) == [
         f"Inbox orders at 127.0.0.1:{bench.service.port}: nothing to do yet; polling every 7 s"
     ]
+    bench.put("b")
+    assert task.execute()["started"]["ids"] == ["b"]
 
 
 def test_a_rescheduled_sensor_logs_how_it_polls_in_its_first_process_only(
@@ -317,67 +263,29 @@ def test_reschedule_mode_ends_without_room_as_its_numbers_would_be_lost(bench: W
 
 UNUSED_MODULE = "airflow.example_dags.plugins.event_listener"
 """A module of Airflow's that can be imported anywhere."""
-MODES = [pytest.param("auto", marks=pytest.mark.since(3, 3, "the task state store")), "manual"]
 
 
-def received(bench: Workbench, acknowledge: str, payload: Any) -> dict[str, Any]:
-    bench.service.put("orders", payload)
-    value: Any = Task(bench, trigger_dag_id=None, acknowledge=acknowledge).execute()
-    [message] = value["messages"] if acknowledge == "manual" else value
-    return dict(message)
-
-
-def deserializations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is deserialized from now on."""
+@pytest.mark.parametrize("acknowledge", [pytest.param("auto", marks=acknowledges), "manual"])
+def test_a_payload_that_airflow_would_deserialize_is_text_and_imports_nothing(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, acknowledge: str
+) -> None:
     from airflow.sdk import serde
     from airflow.sdk.bases.xcom import BaseXCom
 
-    seen: list[Any] = []
-    monkeypatch.setattr(serde, "deserialize", seen.append)
-    monkeypatch.setattr(BaseXCom, "deserialize_value", seen.append)
-    return seen
-
-
-@pytest.mark.parametrize("acknowledge", MODES)
-@pytest.mark.parametrize("key", sorted(SERIALIZATION_KEYS))
-def test_a_payload_with_a_key_of_airflows_serialization_is_text_and_is_not_deserialized(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, key: str, acknowledge: str
-) -> None:
-    seen, payload = deserializations(monkeypatch), {"items": [{"n": 1}, {"deep": {key: "x"}}]}
-    message = received(bench, acknowledge, payload)
-
-    assert message["payload"] is None
-    assert payload_of(message) == payload
-    assert seen == []
-
-
-@pytest.mark.parametrize("acknowledge", MODES)
-@pytest.mark.parametrize(
-    "payload",
-    [
+    deserialized: list[Any] = []
+    monkeypatch.setattr(serde, "deserialize", deserialized.append)
+    monkeypatch.setattr(BaseXCom, "deserialize_value", deserialized.append)
+    monkeypatch.delitem(sys.modules, UNUSED_MODULE, raising=False)
+    payloads: list[dict[str, Any]] = [
         {"__type": f"{UNUSED_MODULE}.Anything", "__var": {}},
         {"__classname__": f"{UNUSED_MODULE}.Anything", "__version__": 1, "__data__": {}},
-    ],
-)
-def test_a_payload_that_names_a_class_imports_nothing(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, payload: dict[str, Any], acknowledge: str
-) -> None:
-    monkeypatch.delitem(sys.modules, UNUSED_MODULE, raising=False)
-    message = received(bench, acknowledge, payload)
+        *({"items": [{"n": 1}, {"deep": {key: "x"}}]} for key in sorted(SERIALIZATION_KEYS)),
+    ]
+    bench.service.put("orders", *payloads)
+    value: Any = task(bench, acknowledge=acknowledge).execute()
+    messages = value["messages"] if acknowledge == "manual" else value
 
+    assert [message["payload"] for message in messages] == [None] * len(payloads)
+    assert [payload_of(message) for message in messages] == payloads
+    assert deserialized == []
     assert UNUSED_MODULE not in sys.modules
-    assert payload_of(message) == payload
-
-
-@pytest.mark.parametrize("acknowledge", MODES)
-def test_a_payload_that_names_a_class_builds_no_object(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, acknowledge: str
-) -> None:
-    from airflow.sdk import Asset
-
-    built: list[Any] = []
-    monkeypatch.setattr(Asset, "__init__", lambda self, *given, **named: built.append((given, named)))
-    payload = {"__type": "airflow.sdk.definitions.asset.Asset", "__var": {"name": "a", "uri": "s3://a"}}
-    received(bench, acknowledge, payload)
-
-    assert built == []
