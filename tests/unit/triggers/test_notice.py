@@ -12,7 +12,6 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
-from airflow.exceptions import AirflowOptionalProviderFeatureException
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow.dispatch import quarantine
@@ -178,17 +177,6 @@ def test_a_queue_of_triggerers_is_serialized(release: Callable[[int, int], None]
     path, kwargs = trigger(queue="watchers").serialize()
     assert kwargs["queue"] == "watchers"
     assert WorkflowInboxNoticeTrigger(**kwargs).serialize() == (path, kwargs)
-
-
-def test_a_queue_needs_airflow_3_4(release: Callable[[int, int], None]) -> None:
-    release(3, 3)
-    with pytest.raises(AirflowOptionalProviderFeatureException) as raised:
-        trigger(queue="watchers")
-
-    assert str(raised.value) == (
-        "WorkflowInboxNoticeTrigger(queue=...) needs Airflow 3.4 or later, and this is 3.3.0;"
-        " leave it out, and every triggerer may run the watcher."
-    )
 
 
 @pytest.mark.since(3, 4, "queues of triggerers")
