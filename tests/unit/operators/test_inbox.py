@@ -183,13 +183,17 @@ def replay(bench: Workbench, own: Any = None, **arguments: Any) -> Any:
     return operator.execute({"ti": bench.ti, "dag_run": SimpleNamespace(conf=own)})
 
 
-def test_a_given_conf_and_target_come_first(bench: Workbench) -> None:
+def test_a_given_conf_and_target_come_first_and_the_log_says_where_the_run_is(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
     bench.supervisor.dags.add("other")
     conf = dead_letter(bench, target=None)
-
-    found = replay(bench, {"no": "dead letter"}, conf=conf, trigger_dag_id="other")
+    with caplog.at_level(logging.INFO):
+        found = replay(bench, {"no": "dead letter"}, conf=conf, trigger_dag_id="other")
 
     assert found == {"dag_id": "other", "run_id": bench.run_id("a"), "outcome": "started"}
+    assert f"the run {bench.run_id('a')} of the DAG other is started" in caplog.text
+    assert "a secret" not in caplog.text
 
 
 def test_what_cannot_be_replayed_fails_without_a_retry(bench: Workbench) -> None:
@@ -210,14 +214,6 @@ def test_a_rejection_fails_the_try_and_shows_no_payload(bench: Workbench) -> Non
     assert not isinstance(raised.value, AirflowFailException)
     assert "a secret" not in str(raised.value)
     assert raised.value.__suppress_context__
-
-
-def test_the_log_says_where_the_run_is(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        replay(bench, dead_letter(bench))
-
-    assert f"the run {bench.run_id('a')} of the DAG handle is started" in caplog.text
-    assert "a secret" not in caplog.text
 
 
 def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbench) -> None:

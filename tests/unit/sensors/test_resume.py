@@ -18,7 +18,6 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
-from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
@@ -54,18 +53,6 @@ def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
     assert bench.states == {}
     assert "a lease ended before the task resumed; leasing again" in caplog.text
     assert "not started in time" not in caplog.text
-
-
-def test_the_target_is_checked_again_and_all_is_released_where_it_is_gone(bench: Workbench) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a", "b", "c", payload="x" * 4_000_000)
-    event = task.leased()
-    bench.ti.dag_fault = api_error(404)  # type: ignore[attr-defined]
-
-    with pytest.raises(TargetError):
-        task.resume(deferral, event)
-    assert bench.states == dict.fromkeys("abc", "available")
 
 
 @pytest.mark.parametrize(
@@ -196,19 +183,6 @@ def test_a_task_that_works_on_nothing_is_ended_without_more_ado(bench: Workbench
     task.sensor.on_kill()
     task.execute()
     task.sensor.on_kill()
-
-
-def test_a_lease_belongs_to_the_inbox_that_it_was_made_at(bench: Workbench) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a")
-    event = task.leased()
-    forget()
-    bench.service.fault("status", operation="list_inboxes", status=503, times=None)
-    bench.service.fault("status", operation="get_inbox", status=503, times=None)
-
-    assert task.resume(deferral, event)["started"]["ids"] == ["a"]
-    assert bench.service.summary(bench.inbox_id)["counts"]["acked"] == 1
 
 
 UNREACHABLE = "is unreachable; retrying"

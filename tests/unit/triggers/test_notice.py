@@ -187,21 +187,12 @@ def test_airflow_stores_the_queue_beside_the_trigger() -> None:
     assert "queue" not in encode_trigger(trigger())
 
 
-@pytest.fixture
-def crowd(bench: Workbench) -> None:
-    """5,000 messages that cannot be leased, half of them leased, half of them quarantined."""
-    leases = bench.service.store.messages
-    for group in range(50):
-        bench.put(*[f"{group}-{n}" for n in range(100)], lease_count=4 * (group % 2))
-        lease_id = leases.lease(bench.inbox_id, 3600, 100)["lease_id"]
-        if group % 2:
-            leases.release(bench.inbox_id, lease_id)
-
-
-@pytest.mark.usefixtures("crowd")
-async def test_of_five_thousand_ten_pages_are_read_and_there_is_a_notice_a_minute_for_what_they_do_not_show(
+async def test_of_a_longer_list_ten_pages_are_read_and_there_is_a_notice_a_minute_for_what_they_do_not_show(
     bench: Workbench, day: Day
 ) -> None:
+    bench.service.store.configure(page_size=9)
+    bench.put(*[f"m{number:02}" for number in range(100)])
+    bench.service.store.messages.lease(bench.inbox_id, 3600, 100)
     for second in range(1, 100):
         day.at(second, lambda: None, told=True)
 
