@@ -12,7 +12,10 @@ from tests.e2e.places import rows
 from tests.e2e.stage import Inbox, Stage
 from tests.logs import entries_of
 
-pytestmark = pytest.mark.since(3, 3, "an answer that tells why a run is rejected, and the task state store")
+pytestmark = [
+    pytest.mark.since(3, 3, "an answer that tells why a run is rejected"),
+    pytest.mark.since(3, 3, "the task state store"),
+]
 CARD = "4111 1111 1111 1111"
 MARK = "mark-of-a-rejected-message"
 GOOD_MARK = "mark-of-a-started-message"

@@ -37,7 +37,6 @@ FEATURES = {
 """What a user gains, by what a mark says that Airflow has since a version."""
 OF_TESTS = {
     "all examples, and the lines of Airflow's own that are known here",
-    "an answer that tells why a run is rejected, and the task state store",
     "leases and acknowledgements in this order",
     "places in which Airflow keeps things",
     "the check of a conf",
