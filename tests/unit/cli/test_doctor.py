@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import time
@@ -16,7 +17,6 @@ from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
-from tests.marks import Marks
 from tests.unit.cli.database import Database, listening
 from tests.unit.client.conftest import closed_port, scripted
 from tests.unit.client.isolation import isolated
@@ -233,18 +233,45 @@ def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None
     assert found["triggerer"]["status"] == "warning"
 
 
-@pytest.mark.parametrize("seconds", [36000, -60], ids=["a user", "a user whose tokens ended"])
-def test_no_token_of_a_user_is_printed_or_logged(
-    doctor: Doctor, caplog: pytest.LogCaptureFixture, seconds: float
-) -> None:
+SECRET = "marked-client-secret-value"
+WRONG = "marked-wrong-secret-value"
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "a good one": {},
+    "a wrong secret": {"password": WRONG},
+    "a secret in the host": {"host": f"http://user:{WRONG}@127.0.0.1"},
+    "a secret in oauth_url": {"extra": {"oauth_url": f"http://user:{WRONG}@127.0.0.1/token"}},
+    "a user": {"extra": USER},
+    "a user whose tokens ended": {"extra": USER},
+}
+
+
+def secrets_of(doctor: Doctor) -> list[str]:
+    pairs = [f"{doctor.emulator.client_id}:{secret}" for secret in (SECRET, WRONG)]
+    return [
+        *(SECRET, WRONG),
+        *(base64.b64encode(pair.encode()).decode() for pair in pairs),
+        *doctor.emulator.store.tokens.issued,
+        *doctor.emulator.store.tokens.refresh_tokens,
+    ]
+
+
+@pytest.fixture
+def marked(doctor: Doctor, caplog: pytest.LogCaptureFixture) -> Doctor:
     caplog.set_level(logging.DEBUG)
-    marks = Marks()
-    secret = marks.new("client secret")
-    doctor.emulator.store.configure(client_secret=secret)
-    settings = doctor.connect({"verify": False, **USER}, password=secret).settings
-    VariableStore(settings, lambda _: None).write(logged_in(doctor.emulator, seconds))
+    doctor.emulator.store.configure(client_secret=SECRET)
+    doctor.emulator.open_inbox("orders")
+    return doctor
 
-    found = doctor.examine(USER, password=secret)
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_no_secret_is_printed_or_logged(
+    scenario: str, marked: Doctor, caplog: pytest.LogCaptureFixture
+) -> None:
+    if scenario.startswith("a user"):
+        tokens = logged_in(marked.emulator, -60 if "ended" in scenario else 36000)
+        settings = marked.connect({"verify": False, **USER}, password=SECRET).settings
+        VariableStore(settings, lambda _: None).write(tokens)
+    found = marked.examine(**{"password": SECRET, **SCENARIOS[scenario]})
     assert len(found.findings) > 1
-    assert marks.found(found.shown + caplog.text) == []
+    shown = found.shown + caplog.text
+    assert [secret for secret in secrets_of(marked) if secret in shown] == []

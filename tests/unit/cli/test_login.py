@@ -98,14 +98,13 @@ def terminal(
 
 
 @pytest.mark.specification("14.3 approval", "14.3 access token")
-def test_a_task_uses_the_tokens_of_the_latest_login(terminal: Terminal, emulator: EmulatorServer) -> None:
-    for number in (1, 2):
-        assert terminal.login() == 0
-        assert "Logged in" in terminal.err
-        assert terminal.stored is not None
-        assert WorkflowHook().list_inboxes() == []
-        assert emulator.requests[-1].headers["authorization"] == f"Bearer {terminal.stored.access_token}"
-        assert emulator.count("token") == number
+def test_a_user_logs_in_and_a_task_uses_his_token(terminal: Terminal, emulator: EmulatorServer) -> None:
+    assert terminal.login() == 0
+    assert "Logged in" in terminal.err
+    assert terminal.stored is not None
+    assert WorkflowHook().list_inboxes() == []
+    assert emulator.requests[-1].headers["authorization"] == f"Bearer {terminal.stored.access_token}"
+    assert emulator.count("token") == 1
 
 
 @pytest.mark.specification("10 state")
@@ -127,6 +126,19 @@ def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: Emula
     assert terminal.query["state"] != first
     assert terminal.query["scope"] == "external"
     assert "utm_source" not in terminal.query
+
+
+def test_a_second_login_replaces_the_tokens(terminal: Terminal, emulator: EmulatorServer) -> None:
+    assert terminal.login() == 0
+    first = terminal.stored
+    WorkflowHook().list_inboxes()
+    assert terminal.login() == 0
+    second = terminal.stored
+    assert first is not None
+    assert second is not None
+    assert {first.access_token, first.refresh_token}.isdisjoint({second.access_token, second.refresh_token})
+    WorkflowHook().list_inboxes()
+    assert emulator.requests[-1].headers["authorization"] == f"Bearer {second.access_token}"
 
 
 @pytest.mark.specification("14.3 state")

@@ -27,11 +27,11 @@ from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.test_tree import PATHS
-from tests.unit.client.conftest import scripted
+from tests.unit.client.conftest import closed_port, scripted
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer, answer
 
-__all__ = ["isolated", "scripted"]
+__all__ = ["closed_port", "isolated", "scripted"]
 
 
 EVIL = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202eabc\u2028\x7f\r\nnext\0 [red]markup[/blue] :smile: %s"
@@ -209,10 +209,11 @@ def test_every_command_is_looked_at() -> None:
 class Scene:
     """A connection whose secret is marked, and services that it may lead to."""
 
-    def __init__(self, emulator: EmulatorServer, scripted: ScriptedServer) -> None:
+    def __init__(self, emulator: EmulatorServer, scripted: ScriptedServer, closed_port: int) -> None:
         self.marks = Marks()
         self.emulator = emulator
         self._scripted = scripted
+        self._nobody = f"http://127.0.0.1:{closed_port}"
         emulator.store.configure(client_secret=self.marks.new("client secret"))
         emulator.put("orders", {"n": 1})
 
@@ -221,6 +222,9 @@ class Scene:
 
     def wrong_secret(self) -> dict[str, Any]:
         return {**self.good(), "password": self.marks.new("wrong secret")}
+
+    def nobody_there(self) -> dict[str, Any]:
+        return self._at(self._nobody)
 
     def api_that_quotes(self) -> dict[str, Any]:
         token = self.marks.add("access token", Marks().new("token").rpartition(">")[2])
@@ -249,11 +253,13 @@ class Scene:
 
 FAULTS = [
     (("inbox", "list"), "wrong secret"),
+    (("inbox", "list"), "nobody there"),
+    (("inbox", "list"), "api that quotes"),
     (("doctor",), "api that quotes"),
     (("doctor",), "token endpoint that quotes"),
     (("token",), "token endpoint that quotes"),
 ]
-"""A command that fails says so in one place, but for these; ``client/test_settings`` has every call."""
+"""A command that fails says so in one place, but for these; ``client/test_secrets`` has every call."""
 
 
 @pytest.mark.parametrize(("path", "title"), [*((path, "good") for path in TYPED), *FAULTS], ids=str)
@@ -263,13 +269,14 @@ def test_a_command_shows_no_secret(
     cli: Cli,
     emulator: EmulatorServer,
     scripted: ScriptedServer,
+    closed_port: int,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv(LOG_LEVEL, "DEBUG")
-    scene = Scene(emulator, scripted)
+    scene = Scene(emulator, scripted, closed_port)
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(getattr(scene, title.replace(" ", "_"))()))
     if path[0] == "dead-letters" or path[-1] == "drain":
         database: Database = request.getfixturevalue("database")

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ from tests.unit.cli.burying import Burying
 from tests.unit.client.isolation import forget
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
-from tests.unit.loading import loaded
 from tests.unit.plugin.conftest import API, error_of
 
 
@@ -79,16 +79,34 @@ def test_an_error_that_nobody_expected_is_answered_without_its_text(
         op.get(f"{API}/inboxes")
 
 
-@pytest.mark.slow
-def test_a_process_that_serves_no_pages_imports_no_fastapi() -> None:
-    more = loaded(
-        "from airflow import plugins_manager\n"
-        "plugins_manager.ensure_plugins_loaded()\n"
-        "plugins_manager.integrate_macros_plugins()\n"
-    )
+LOAD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from airflow import plugins_manager
 
-    assert "airflow_provider_workflow.plugin.registration" in more
-    assert more & {"fastapi", "airflow_provider_workflow.plugin.app"} == set()
+assert "fastapi" not in sys.modules
+plugins_manager.ensure_plugins_loaded()
+plugins_manager.integrate_macros_plugins()
+assert "airflow_provider_workflow.plugin.registration" in sys.modules
+print([name for name in ("fastapi", "airflow_provider_workflow.plugin.app") if name in sys.modules])
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_serves_no_pages_imports_no_fastapi(tmp_path: Path) -> None:
+    about = tmp_path / "plugin_of_a_test-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-of-a-test\nVersion: 1\n")
+    entry = "workflow = airflow_provider_workflow.plugin.registration:WorkflowPlugin"
+    (about / "entry_points.txt").write_text(f"[airflow.plugins]\n{entry}\n")
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("plugin", [WorkflowPlugin(), WorkflowPlugin], ids=["instance", "class"])

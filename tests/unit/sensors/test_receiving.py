@@ -70,6 +70,16 @@ def test_a_retry_returns_what_a_killed_try_received(bench: Workbench) -> None:
     assert bench.states == {"b": "available"}
 
 
+@acknowledges
+def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None:
+    wait = task(bench)
+    deferral = wait.execute()
+    bench.put("a")
+
+    assert ids(wait.resume(deferral, wait.leased())) == ["a"]
+    assert bench.service.count("lease") == 2
+
+
 def test_manual_returns_the_lease_and_needs_no_task_state_store(bench: Workbench) -> None:
     bench.put("a")
     wait = task(bench, acknowledge="manual")
@@ -153,6 +163,13 @@ def test_without_room_nothing_is_leased_and_a_hold_doubles_and_begins_anew(bench
     assert deferral.trigger.hold_seconds == 0
     bench.ti.unfinished = lambda dag_id: 3
     assert task.resume(deferral, POLL).trigger.hold_seconds == 5
+
+
+def test_the_trigger_leases_one_message_and_the_worker_the_rest(bench: Workbench) -> None:
+    bench.ti.unfinished = lambda dag_id: 3
+
+    assert Task(bench, max_unfinished_runs=10).execute().trigger.lease_limit == 1
+    assert Task(bench, lease_limit=20).execute().trigger.lease_limit == 1
 
 
 def test_after_a_failed_try_the_trigger_leases_one_message_for_an_hour(bench: Workbench) -> None:

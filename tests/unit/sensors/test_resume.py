@@ -226,6 +226,14 @@ def test_a_fault_that_may_pass_is_poked_through_and_said_once(
     assert "Inbox orders is reachable again" in caplog.text
 
 
+def test_silent_fail_pokes_through_what_fails_a_try_otherwise(bench: Workbench, pauses: FakeClock) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=403, times=1)
+
+    assert Task(bench, deferrable=False, silent_fail=True).execute()["started"]["ids"] == ["a"]
+    assert len(pauses.slept) == 1
+
+
 @pytest.mark.parametrize("options", [{}, {"exponential_backoff": True, "max_wait": 1}])
 def test_no_pause_of_the_mode_reschedule_is_too_short_for_airflow(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]

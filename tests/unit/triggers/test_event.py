@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from airflow.exceptions import AirflowOptionalProviderFeatureException
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.conftest import EVEN, ODD, Triggerer, event_trigger, put
+from tests.unit.triggers.conftest import EVEN, ODD, Triggerer, beside, event_trigger, put
 from tests.unit.workbench import Workbench
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
@@ -175,9 +176,67 @@ def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
     assert len(keys | {WorkflowInboxEventTrigger(**GIVEN).shared_stream_key()}) == len(changes) + 1
 
 
+def test_a_producer_is_made_of_the_arguments_and_opens_nothing() -> None:
+    trigger = WorkflowInboxEventTrigger(**GIVEN)
+    producer = WorkflowInboxEventTrigger.create_shared_stream_producer(trigger.serialize()[1])
+
+    assert producer.options.inbox == "orders"  # type: ignore[attr-defined]
+    assert producer.options.min_interval == 4.5  # type: ignore[attr-defined]
+
+
 async def test_it_does_not_run_by_itself() -> None:
     with pytest.raises(NotImplementedError, match="AssetWatcher"):
         await anext(WorkflowInboxEventTrigger("orders").run())
+
+
+async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_what_it_wants(
+    bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def noted(watcher: Any, messages: Any) -> Any:
+        threads.add(threading.get_ident())
+        return sift(watcher, messages)
+
+    sift = WorkflowInboxEventTrigger.matching
+    monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", noted)
+    for number in range(20):
+        bench.put(f"m{number:02}", payload={"n": number, "items": [{"price": p} for p in range(3_000)]})
+    watchers = [
+        triggerer.start(event_trigger(match=f"payload.n == `{number}` && sort_by(payload.items, &price)"))
+        for number in range(20)
+    ]
+    await triggerer.work(20)
+
+    assert [triggerer.stored_ids(each) for each in watchers] == [[f"m{number:02}"] for number in range(20)]
+    assert bench.states == {}
+    assert bench.service.summary("orders")["counters"]["leases"] == 1
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(watcher: Any, messages: Any) -> Any:
+        selecting.set()
+        assert ended.wait(10)
+        return messages, []
+
+    selecting, ended = threading.Event(), threading.Event()
+    monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", waiting)
+    bench.put("a")
+    number = triggerer.start(event_trigger())
+    moving = asyncio.create_task(held_clock.elapse(5))
+    await beside(lambda: selecting.wait(10))
+    await triggerer.end(number)
+    ended.set()
+    await moving
+    await held_clock.elapse(10)
+
+    assert triggerer.unstored == []
+    assert bench.service.count("ack") == 0
+    assert bench.states == {"a": "available"}
 
 
 async def test_many_watchers_have_one_poller(bench: Workbench, triggerer: Triggerer) -> None:
@@ -190,17 +249,9 @@ async def test_many_watchers_have_one_poller(bench: Workbench, triggerer: Trigge
     assert bench.service.count("list_inboxes") + bench.service.count("get_inbox") <= 2
 
 
-async def test_each_watcher_selects_in_a_thread_and_all_of_it_is_acknowledged(
-    bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
+async def test_each_watcher_gets_what_it_wants_and_all_of_it_is_acknowledged(
+    bench: Workbench, triggerer: Triggerer
 ) -> None:
-    threads: set[int] = set()
-    select = WorkflowInboxEventTrigger.matching
-
-    def noted(watcher: WorkflowInboxEventTrigger, messages: Any) -> Any:
-        threads.add(threading.get_ident())
-        return select(watcher, messages)
-
-    monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", noted)
     ids = put(bench, *range(10))
     even = triggerer.start(event_trigger(match=EVEN))
     odd = triggerer.start(event_trigger(match=ODD))
@@ -213,8 +264,6 @@ async def test_each_watcher_selects_in_a_thread_and_all_of_it_is_acknowledged(
     assert bench.states == {}
     assert len(triggerer.stored) == 3
     assert bench.service.count("lease") <= 3
-    assert threads
-    assert threading.get_ident() not in threads
 
 
 async def test_a_message_that_two_want_waits_for_both_events(

@@ -155,6 +155,18 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
     assert counted.totals["emitted"] == 1
 
 
+async def test_a_message_that_match_fails_on_is_acknowledged_if_another_watcher_selects_it(
+    bench: Workbench, triggerer: Triggerer
+) -> None:
+    put(bench, 1)
+    every = triggerer.start(event_trigger())
+    triggerer.start(event_trigger(match=FAILS))
+    await triggerer.work(20)
+
+    assert triggerer.stored_ids(every) == ["m1"]
+    assert bench.states == {}
+
+
 async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
     bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

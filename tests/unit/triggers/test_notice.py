@@ -211,6 +211,27 @@ async def test_a_list_of_ten_pages_is_read_whole(bench: Workbench, day: Day, ord
     assert day.pages == [10 if order == "oldest" else 1]
 
 
+async def test_a_service_that_shows_one_page_for_ever_is_not_asked_for_ever(
+    bench: Workbench, day: Day
+) -> None:
+    page = {"results": [], "previous": None, "next": "https://service/messages?cursor=same"}
+    bench.service.fault("status", operation="list_messages", status=200, json=page, times=None)
+    await day.notices(trigger(), until=1)
+
+    assert day.pages == [MOST_PAGES]
+
+
+async def test_five_minutes_of_faults_are_said_once_with_the_cause(
+    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
+) -> None:
+    day.at(600, lambda: bench.service.fault("status", status=503, times=None, detail="made up"))
+    await day.notices(trigger(), until=7200)
+
+    errors = [line for line in lines(caplog) if line.startswith("ERROR")]
+    assert len(errors) == 1
+    assert "503 (error): made up" in errors[0]
+
+
 @pytest.mark.parametrize(
     ("mishap", "cause"),
     [
