@@ -28,7 +28,9 @@ PAYLOADS = {
     "text": '"caf\u00e9 \u2028"',
     **{f"depth {depth}": "[" * depth + "1" + "]" * depth for depth in (147, 148, 100_000)},
 }
-IDS = ["a", "\\ud800 \u00e9\\u0000", "x" * 300]
+LONGEST = "x" * 222
+"""The longest message id that a run id contains."""
+IDS = ["a", "\\ud800 \u00e9\\u0000", LONGEST, LONGEST + "x"]
 
 
 def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
