@@ -7,6 +7,7 @@ import json
 import re
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -41,6 +42,23 @@ def test_a_new_run_is_started_with_its_conf_and_found_after_that(supervisor: Sup
     assert RUNS.start("handle", "workflow__1", {"message": 1}) is Start.STARTED
     assert supervisor.runs == {("handle", "workflow__1"): {"message": 1}}
     assert RUNS.start("handle", "workflow__1", {"message": 1}) is Start.EXISTING
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (api_error(422), "Airflow cannot check the DAG 'handle'"),
+        (EOFError(), "The task's supervisor does not answer"),
+    ],
+)
+def test_an_existing_run_that_cannot_be_read_is_an_error_of_the_target(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
+) -> None:
+    RUNS.start("handle", "workflow__1", {"message": 1})
+    monkeypatch.setattr(runs, "stored_dag_run", Mock(side_effect=error))
+
+    with pytest.raises(TargetError, match=text):
+        RUNS.start("handle", "workflow__1", {"message": 1})
 
 
 @pytest.mark.parametrize(("payload", "cause"), [("\ud800", "UnicodeEncodeError"), (2**70, "OverflowError")])
