@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+PARENT_TRACE = "airflow/dagrun_parent_trace_context"
+"""Entry of a conf: the trace context, in W3C's form, that the run becomes a part of (Airflow 3.4)."""
 LONGEST_NOTE = 1000
 """Characters of the note of a run, which is truncated to it. PostgreSQL rejects the run of a longer one."""
 
@@ -42,10 +44,6 @@ def airflow_release() -> tuple[int, int]:
     """Major and minor version of the installed Airflow."""
     major, minor = re.findall(r"\d+", __version__)[:2]
     return int(major), int(minor)
-
-
-PARENT_TRACE = "airflow/dagrun_parent_trace_context"
-"""Entry of a conf: the trace context, in W3C's form, that the run becomes a part of (Airflow 3.4)."""
 
 
 def reserved_keys() -> frozenset[str]:

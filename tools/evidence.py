@@ -31,9 +31,9 @@ def record(what: str, result: str, command: str, page: Path = PAGE) -> None:
     commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=PAGE.parent, text=True)
     of = f"{commit.strip()}, Airflow {version('apache-airflow')}, Python {platform.python_version()}"
     row = f"| {what} | {result} | `{command}` | {of} | {datetime.now(UTC):%Y-%m-%d} |"
-    others = [line for line in rows.splitlines() if f"| `{command}` |" not in line]
+    other_rows = [line for line in rows.splitlines() if f"| `{command}` |" not in line]
     page.write_text(
-        f"{head}{titles}" + "".join(f"{line}\n" for line in sorted([*others, row])), encoding="utf-8"
+        f"{head}{titles}" + "".join(f"{line}\n" for line in sorted([*other_rows, row])), encoding="utf-8"
     )
 
 

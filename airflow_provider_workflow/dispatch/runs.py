@@ -215,9 +215,10 @@ class InboxRuns:
 
     def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
         """Start the run of a message, or find it (see ``Runs.start``)."""
-        content = storable(without_lease(message), inbox=observers.name_of(self.inbox_id))
+        own = without_lease(message)
+        content = storable(own, inbox=observers.name_of(self.inbox_id))
         conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
-        if self.context_of and (context := self.context_of(without_lease(message))):
+        if self.context_of and (context := self.context_of(own)):
             conf[PARENT_TRACE] = context
         try:
             return self.runs.start(dag_id, self.run_id(message), conf, note)

@@ -288,8 +288,9 @@ def check_routes(
     """
     if trace_context and airflow_release() < (3, 4):
         raise needs("trace_context", "leave it out, and runs have traces of their own", (3, 4))
-    if once_per and targets is None:
-        raise ValueError("once_per needs trigger_dag_id: without it no runs are started")
+    for name, expression in (("once_per", once_per), ("trace_context", trace_context)):
+        if expression and targets is None:
+            raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
     if isinstance(targets, (str, Mapping)) and not targets:
         raise ValueError("trigger_dag_id must name at least one DAG")
     routes = targets.items() if isinstance(targets, Mapping) else ()

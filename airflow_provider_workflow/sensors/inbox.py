@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ALARM_AGAIN = timedelta(hours=6)
-"""How long a run that follows a failed one waits for an inbox or a connection that is still not corrected."""
 ALARM_POLL_SECONDS = 300.0
+"""Interval of polls after an alarm, until the next one is due."""
 
 
 class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
@@ -203,11 +202,12 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         except Exception as error:
             if not is_of_source(error):
                 raise
+            from airflow_provider_workflow.triggers.notice import ALARM_AGAIN_SECONDS
+
             before = context["ti"].get_previous_dagrun()
-            ended_at = before.end_date if before is not None and before.state == "failed" else None
-            self._is_alarmed = (
-                ended_at is not None and clock.now() - ended_at.timestamp() < ALARM_AGAIN.total_seconds()
-            )
+            end = before.end_date if before is not None and before.state == "failed" else None
+            ended_at = end.timestamp() if end is not None else 0.0
+            self._is_alarmed = clock.now() - ended_at < ALARM_AGAIN_SECONDS
             if self._is_alarmed:
                 self._health.failed(error)
             elif context["ti"].try_number > 1:

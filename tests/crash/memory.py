@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import suppress
 
 import psutil
 
+from benchmarks.meter import resident
 from tools.local_airflow import LocalAirflow
 
 SECONDS = 30.0
 """Between two samples."""
-MEGABYTE = 2**20
 
 
 class Memory:
     """
     Samples the resident memory of each component with all its processes.
 
-    :param airflow: whose components; what is killed is started again with the memory of a beginner.
+    :param airflow: whose components. One that is killed holds little again at first.
     """
 
     def __init__(self, airflow: LocalAirflow) -> None:
@@ -32,8 +33,9 @@ class Memory:
             return
         self._due_at = time.monotonic() + SECONDS
         for name in self._airflow.names:
-            if self._airflow.alive(name):
-                self.samples[name].append(sum(map(resident, self._airflow.pids(name))))
+            with suppress(psutil.NoSuchProcess):  # it is being killed
+                if self._airflow.alive(name):
+                    self.samples[name].append(sum(map(resident, self._airflow.pids(name))))
 
     def table(self) -> str:
         """For each component the medians of the first, second and last third of the samples, in MB."""
@@ -46,11 +48,3 @@ class Memory:
             numbers = [*(sorted(part)[len(part) // 2] for part in parts), max(samples)]
             lines.append(f"{name:24}" + "".join(f"{number:10.0f}" for number in numbers))
         return "\n".join(lines)
-
-
-def resident(pid: int) -> float:
-    """Megabytes of a process; 0 once it has ended."""
-    try:
-        return float(psutil.Process(pid).memory_info().rss / MEGABYTE)
-    except psutil.NoSuchProcess:
-        return 0.0

@@ -27,7 +27,7 @@ from tests.unit.batching import Function, batches
 from tests.unit.counted import Counted
 from tests.unit.documents import ROOT
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import Task
+from tests.unit.sensors.tasks import Task, sensor
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -163,6 +163,11 @@ def test_a_run_gets_no_trace_without_spans_or_before_airflow_3_4(
     bench.ready_dispatcher().drain()
 
     assert [PARENT_TRACE in conf for conf in bench.supervisor.runs.values()] == [False, False]
+
+
+def test_a_sensor_that_starts_no_runs_takes_no_trace(newer: None) -> None:
+    with pytest.raises(ValueError, match="trace_context needs trigger_dag_id"):
+        sensor(trigger_dag_id=None, acknowledge="manual", trace_context="payload.traceparent")
 
 
 def test_a_message_brings_its_trace(bench: Workbench, spans: Spans, newer: None) -> None:
