@@ -56,3 +56,17 @@ class Task:
 
 
 POLL = {"status": "poll"}
+
+MODES: dict[str, dict[str, Any]] = {
+    "poke": {"deferrable": False},
+    "reschedule": {"deferrable": False, "mode": "reschedule"},
+    "deferrable": {"deferrable": True},
+}
+
+
+def done(value: Any) -> list[str]:
+    """The ids of the messages that a sensor's value tells of."""
+    if "messages" in value:
+        return [message["id"] for message in value["messages"]]
+    ids: list[str] = value["started"]["ids"]
+    return ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -11,30 +11,23 @@ from unittest.mock import Mock
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException, AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
-    AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
 from airflow.sdk import DAG, task
 
-from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
+from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import POLL, Task, sensor
+from tests.unit.sensors.tasks import MODES, POLL, Task, done, sensor
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 WEEK = 7 * 86400.0
-MODES: dict[str, dict[str, Any]] = {
-    "poke": {"deferrable": False},
-    "reschedule": {"deferrable": False, "mode": "reschedule"},
-    "deferrable": {"deferrable": True},
-}
 
 
 def test_messages_that_are_there_are_dispatched_without_a_deferral(bench: Workbench) -> None:
@@ -124,112 +117,6 @@ def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     bench.put("a", "bad")
 
     assert Task(bench, on_rejected="log").execute()["rejected"]["ids"] == ["bad"]
-
-
-def paused(bench: Workbench) -> str:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-    return "abandoned"
-
-
-def deleted(bench: Workbench) -> str:
-    bench.hook.delete_inbox(INBOX)
-    return "does not exist"
-
-
-SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
-
-
-@SOURCES
-@pytest.mark.parametrize("mode", ["poke", "deferrable"])
-def test_a_source_that_must_be_corrected_fails_the_task_in_its_second_try(
-    bench: Workbench, fault: Callable[[Workbench], str], mode: str
-) -> None:
-    text = fault(bench)
-    with pytest.raises((AirflowException, WorkflowError), match=text) as failed:
-        Task(bench, **MODES[mode]).execute()
-    assert not isinstance(failed.value, AirflowFailException)
-
-    bench.ti.try_number = 2
-    with pytest.raises(AirflowFailException, match=text):
-        Task(bench, **MODES[mode]).execute()
-
-
-@SOURCES
-def test_the_run_after_that_waits_for_six_hours(
-    bench: Workbench, fake_clock: FakeClock, fault: Callable[[Workbench], str]
-) -> None:
-    text = fault(bench)
-    ended_at = datetime.fromtimestamp(clock.now(), UTC)
-    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
-    bench.ti.try_number = 2
-    task = Task(bench)
-    deferral = task.execute()
-    assert deferral.trigger.hold_seconds == 300
-
-    fake_clock.advance(6 * 3600 - 1)
-    deferral = task.resume(deferral, {"status": "poll"})
-    fake_clock.advance(1)
-    with pytest.raises(AirflowFailException, match=text):
-        task.resume(deferral, {"status": "poll"})
-
-
-def test_a_run_after_one_that_succeeded_does_not_wait(bench: Workbench) -> None:
-    paused(bench)
-    bench.ti.previous = SimpleNamespace(state="success", end_date=datetime.fromtimestamp(clock.now(), UTC))
-    bench.ti.try_number = 2
-
-    with pytest.raises(AirflowFailException, match="abandoned"):
-        Task(bench).execute()
-
-
-def test_it_goes_on_when_the_source_is_corrected(bench: Workbench) -> None:
-    paused(bench)
-    bench.ti.previous = SimpleNamespace(state="failed", end_date=datetime.fromtimestamp(clock.now(), UTC))
-    task = Task(bench)
-    deferral = task.execute()
-    bench.service.store.inboxes.force(bench.inbox_id, "active")
-    bench.put("a")
-
-    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
-
-
-def test_a_pause_by_a_user_is_waited_out(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-    bench.ti.try_number = 2
-
-    assert Task(bench).execute().trigger.hold_seconds == 0
-    assert "Inbox orders is paused: user" in caplog.text
-
-
-def test_a_paused_and_drained_inbox_fails_or_waits_and_names_the_reason(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-
-    with pytest.raises(InboxNotActiveError, match="abandoned"):
-        Task(bench).execute()
-    assert Task(bench, on_paused="wait").execute().trigger.on_paused == "wait"
-    assert "Inbox orders is paused: abandoned" in caplog.text
-
-
-def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) -> None:
-    bench.put("a")
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-
-    assert Task(bench).execute()["started"]["ids"] == ["a"]
-
-
-def test_an_inbox_that_failed_to_initialize_fails_at_once(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
-
-    with pytest.raises(InboxUnusableError):
-        Task(bench, on_paused="wait").execute()
-
-
-def test_an_inbox_that_initializes_is_waited_for(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initializing")
-
-    assert Task(bench).execute().trigger.hold_seconds == 0
 
 
 def unusable(bench: Workbench) -> type[Exception]:
@@ -468,14 +355,6 @@ def test_a_task_that_is_ended_while_it_receives_closes_both_of_its_connections(
 def arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
     """A sensor that starts runs, and one that returns messages."""
     return {} if request.param == "with runs" else {"trigger_dag_id": None, "acknowledge": "manual"}
-
-
-def done(value: Any) -> list[str]:
-    """The ids of the messages that a sensor's value tells of."""
-    if "messages" in value:
-        return [message["id"] for message in value["messages"]]
-    ids: list[str] = value["started"]["ids"]
-    return ids
 
 
 @pytest.mark.parametrize("mode", ["poke", "deferrable"])

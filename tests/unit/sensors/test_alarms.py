@@ -1,0 +1,123 @@
+"""What the sensor does about an inbox that is paused, missing, or failed to initialize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
+from tests.unit.fake_clock import FakeClock
+from tests.unit.sensors.tasks import MODES, Task, done
+from tests.unit.workbench import INBOX, Workbench
+
+
+def paused(bench: Workbench) -> str:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    return "abandoned"
+
+
+def deleted(bench: Workbench) -> str:
+    bench.hook.delete_inbox(INBOX)
+    return "does not exist"
+
+
+SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
+
+
+@SOURCES
+@pytest.mark.parametrize("mode", ["poke", "deferrable"])
+def test_a_source_that_must_be_corrected_fails_the_task_in_its_second_try(
+    bench: Workbench, fault: Callable[[Workbench], str], mode: str
+) -> None:
+    text = fault(bench)
+    with pytest.raises((AirflowException, WorkflowError), match=text) as failed:
+        Task(bench, **MODES[mode]).execute()
+    assert not isinstance(failed.value, AirflowFailException)
+
+    bench.ti.try_number = 2
+    with pytest.raises(AirflowFailException, match=text):
+        Task(bench, **MODES[mode]).execute()
+
+
+@SOURCES
+def test_the_run_after_that_waits_for_six_hours(
+    bench: Workbench, fake_clock: FakeClock, fault: Callable[[Workbench], str]
+) -> None:
+    text = fault(bench)
+    ended_at = datetime.fromtimestamp(clock.now(), UTC)
+    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
+    bench.ti.try_number = 2
+    task = Task(bench)
+    deferral = task.execute()
+    assert deferral.trigger.hold_seconds == 300
+
+    fake_clock.advance(6 * 3600 - 1)
+    deferral = task.resume(deferral, {"status": "poll"})
+    fake_clock.advance(1)
+    with pytest.raises(AirflowFailException, match=text):
+        task.resume(deferral, {"status": "poll"})
+
+
+def test_a_run_after_one_that_succeeded_does_not_wait(bench: Workbench) -> None:
+    paused(bench)
+    bench.ti.previous = SimpleNamespace(state="success", end_date=datetime.fromtimestamp(clock.now(), UTC))
+    bench.ti.try_number = 2
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        Task(bench).execute()
+
+
+def test_it_goes_on_when_the_source_is_corrected(bench: Workbench) -> None:
+    paused(bench)
+    bench.ti.previous = SimpleNamespace(state="failed", end_date=datetime.fromtimestamp(clock.now(), UTC))
+    task = Task(bench)
+    deferral = task.execute()
+    bench.service.store.inboxes.force(bench.inbox_id, "active")
+    bench.put("a")
+
+    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
+
+
+def test_a_pause_by_a_user_is_waited_out(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    bench.ti.try_number = 2
+
+    assert Task(bench).execute().trigger.hold_seconds == 0
+    assert "Inbox orders is paused: user" in caplog.text
+
+
+def test_a_paused_and_drained_inbox_fails_or_waits_and_names_the_reason(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+    with pytest.raises(InboxNotActiveError, match="abandoned"):
+        Task(bench).execute()
+    assert Task(bench, on_paused="wait").execute().trigger.on_paused == "wait"
+    assert "Inbox orders is paused: abandoned" in caplog.text
+
+
+def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) -> None:
+    bench.put("a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+
+    assert Task(bench).execute()["started"]["ids"] == ["a"]
+
+
+def test_an_inbox_that_failed_to_initialize_fails_at_once(bench: Workbench) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
+
+    with pytest.raises(InboxUnusableError):
+        Task(bench, on_paused="wait").execute()
+
+
+def test_an_inbox_that_initializes_is_waited_for(bench: Workbench) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "initializing")
+
+    assert Task(bench).execute().trigger.hold_seconds == 0
