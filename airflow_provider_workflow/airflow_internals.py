@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -159,32 +158,6 @@ def http_status_error() -> type[Exception]:
 
     base: type[Exception] = ServerResponseError.__bases__[0]
     return base
-
-
-MOST_MASKED = 300
-_masked: dict[str, None] = {}
-"""Secrets that are masked in this triggerer, the oldest first."""
-
-
-def mask_in_triggerer(secret: str) -> None:
-    """
-    Mask a secret in the logs of this process, and no longer the oldest of more than 300.
-
-    The public ``airflow.sdk.log.mask_secret`` also informs the supervisor: a call that blocks, and before
-    3.3, made from a thread, breaks the connection of a triggerer to its supervisor. It never forgets a
-    secret, and a thousand of them block the event loop for 60 ms when another one is added.
-    """
-    from airflow.sdk._shared import secrets_masker
-
-    _masked.pop(secret, None)
-    _masked[secret] = None
-    if len(_masked) > MOST_MASKED:
-        oldest = next(iter(_masked))
-        del _masked[oldest]
-        with suppress(AttributeError):  # of an Airflow with another masker
-            masker = secrets_masker._secrets_masker()
-            masker.patterns.difference_update(map(re.escape, masker._adaptations(oldest)))
-    secrets_masker.mask_secret(secret)
 
 
 @cache

@@ -26,7 +26,6 @@ STATE = (
     "client.exchange.GATES",
     "client.tokens.TOKENS",
     "client.settings._named",
-    "airflow_internals._masked",
     "observers._names",
     "observers._warned",
     "dispatch.quarantine._checked_at",

@@ -152,7 +152,7 @@ class BaseClient:
     :param tokens: cache of access tokens; the one of the process by default.
     :param gates: the rate gates; those of the process by default.
     :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``; None: no maximum.
-    :param on_token: called with every new access token, so that logs can mask it.
+    :param on_token: called with every new access token, so that the logs of a task can mask it.
     :param store: store of user tokens; only needed for the grant ``refresh_token``.
     :param observe: called with the outcome of each attempt of a call.
     """

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
+from airflow_provider_workflow.client.exchange import ignore
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import is_users
 from airflow_provider_workflow.client.user_tokens import UserTokens
@@ -47,10 +48,11 @@ class VariableStore:
     Stores the user tokens of one connection in an Airflow Variable. Its methods block.
 
     :param settings: the connection.
-    :param mask: called with every token and the Variable's value, so that logs can mask them.
+    :param mask: called with every token and the Variable's value, so that logs can mask them; for tasks and
+        commands only, as Airflow keeps what it masks for as long as the process lives.
     """
 
-    def __init__(self, settings: Settings, mask: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, mask: Callable[[str], None] = ignore) -> None:
         self.name = variable_name(settings.connection_id)
         self._connection_id = settings.connection_id
         self._mask = mask
@@ -68,7 +70,6 @@ class VariableStore:
             raise self._away("read", error) from error
         if text is None:
             return None
-        # Airflow masks the value too, but permanently; ``mask_in_triggerer`` unmasks obsolete values.
         self._mask(text)
         tokens = _tokens_of(text)
         del text

@@ -14,7 +14,6 @@ from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import clock, types
-from airflow_provider_workflow.airflow_internals import mask_in_triggerer
 from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
@@ -125,15 +124,12 @@ class WorkflowHook(BaseHook):
         # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
         # crash a triggerer. The provider's extra fields contain no secrets.
         settings = settings_of(connection, _decoded(connection.extra), self.workflow_conn_id)
-        if settings.client_secret != connection.password:
-            mask_in_triggerer(settings.client_secret)
         async with shared_session(settings.certificates(), max_event_streams()) as session:
-            is_users = settings.grant == USER_GRANT
+            # Tokens are not masked here: Airflow keeps what it masks, and a triggerer lives through many.
             yield AsyncWorkflowClient(
                 settings,
                 session,
-                on_token=mask_in_triggerer,
-                store=VariableStore(settings, mask_in_triggerer) if is_users else None,
+                store=VariableStore(settings) if settings.grant == USER_GRANT else None,
                 # A Variable sends its requests to the supervisor through the triggerer's event loop only in
                 # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
                 in_thread=lambda function: sync_to_async(function, thread_sensitive=False)(),

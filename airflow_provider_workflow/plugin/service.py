@@ -17,7 +17,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from airflow.sdk.log import mask_secret
 from cachetools import TLRUCache
 
 from airflow_provider_workflow import clock
@@ -41,7 +40,7 @@ Key = tuple[str | None, ...]
 """Begins with the id of the connection; None for an answer that depends on none."""
 Fields = dict[str, Any]
 
-MOST_AT_ONCE = 4
+MOST_AT_ONCE = 8
 """Answers that are fetched, or waited for, at once in a process."""
 KEPT_SECONDS = 10.0
 LISTENERS: Key = (None, "listeners")
@@ -170,9 +169,8 @@ class TimeLimitedClient(WorkflowClient):
         super().__init__(
             replace(settings, timeout=min(settings.timeout, LONGEST_SECONDS)),
             longest_wait=0.0,
-            on_token=mask_secret,
             attempts=1,
-            store=VariableStore(settings, mask_secret) if settings.grant == USER_GRANT else None,
+            store=VariableStore(settings) if settings.grant == USER_GRANT else None,
         )
         self._ends_at = clock.monotonic() + LONGEST_SECONDS
 

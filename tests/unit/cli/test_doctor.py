@@ -270,7 +270,7 @@ def test_no_secret_is_printed_or_logged(
     if scenario.startswith("a user"):
         tokens = logged_in(marked.emulator, -60 if "ended" in scenario else 36000)
         settings = marked.connect({"verify": False, **USER}, password=SECRET).settings
-        VariableStore(settings, lambda _: None).write(tokens)
+        VariableStore(settings).write(tokens)
     found = marked.examine(**{"password": SECRET, **SCENARIOS[scenario]})
     assert len(found.findings) > 1
     shown = found.shown + caplog.text

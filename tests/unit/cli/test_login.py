@@ -72,7 +72,7 @@ class Terminal:
 
     @property
     def stored(self) -> UserTokens | None:
-        return VariableStore(self.hook().settings, lambda _: None).read()
+        return VariableStore(self.hook().settings).read()
 
     @property
     def query(self) -> dict[str, str]:

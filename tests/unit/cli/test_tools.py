@@ -54,7 +54,7 @@ def test_with_the_grant_refresh_token_it_is_the_users(
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(user))
     now = datetime.now(UTC).timestamp()
     users = UserTokens("the-access-token-of-the-user-0123456789", "the-refresh-token", now + 500, now + 1000)
-    VariableStore(WorkflowHook().settings, lambda _: None).write(users)
+    VariableStore(WorkflowHook().settings).write(users)
 
     assert cli("token", "--show").out == f"{users.access_token}\n"
     told = cli("token", "-o", "json").json

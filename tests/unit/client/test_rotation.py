@@ -80,7 +80,7 @@ def over(variables: Variables, settings: Settings) -> user_tokens.VariableStore:
     """The real store, over these variables instead of Airflow's."""
     user_tokens.read_variable = variables.get
     user_tokens.write_variable = variables.set
-    return user_tokens.VariableStore(settings, lambda _: None)
+    return user_tokens.VariableStore(settings)
 
 
 def main(base_url: str, path: str, number: str, seed: str) -> None:

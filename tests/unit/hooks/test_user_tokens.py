@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import user_tokens, workflow
+from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.traces import told
@@ -75,7 +75,7 @@ SECRETS = ("client-secret-value", "access-token-value", "refresh-token-value")
 
 
 def store_of() -> VariableStore:
-    return VariableStore(SETTINGS, lambda _: None)
+    return VariableStore(SETTINGS)
 
 
 def test_a_cut_variable_is_named(variables: Variables) -> None:
@@ -211,10 +211,8 @@ async def test_a_trigger_renews_through_the_same_variable(
     kept: dict[str, str] = {}
     monkeypatch.setattr(user_tokens, "read_variable", kept.get)
     monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
-    masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask_in_triggerer", masked.append)
     hook = connect({"grant": "refresh_token", "verify": False})
-    store = VariableStore(hook.settings, lambda _: None)
+    store = VariableStore(hook.settings)
     store.write(before := logged_in(emulator, 200))
 
     async with hook.async_client() as client:
@@ -222,4 +220,3 @@ async def test_a_trigger_renews_through_the_same_variable(
     after = store.read()
     assert after is not None
     assert after.refresh_token != before.refresh_token
-    assert {after.access_token, after.refresh_token} <= set(masked)

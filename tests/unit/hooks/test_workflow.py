@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
-from airflow.sdk._shared.secrets_masker import redact, should_hide_value_for_key
+from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_hide_value_for_key
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import ConfigurationError, TokenStoreError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -88,13 +88,18 @@ def test_access_tokens_are_masked(
     assert [f"Bearer {each}" for each in masked] == [emulator.requests[-1].headers["authorization"]]
 
 
-def test_a_triggerer_masks_the_latest_300_secrets_only() -> None:
-    for number in range(400):
-        airflow_internals.mask_in_triggerer(f"a-token-with-number-{number}")
-        airflow_internals.mask_in_triggerer("a-secret-of-a-connection")
-
-    assert redact("a-token-with-number-0") == "a-token-with-number-0"
-    assert redact("a-token-with-number-399 a-secret-of-a-connection") == "*** ***"
+async def test_a_triggerer_that_lives_through_many_tokens_does_not_grow_by_them(
+    hook: WorkflowHook, emulator: EmulatorServer
+) -> None:
+    """Airflow never forgets what it masks, and compiles all of it anew with each secret."""
+    _ = hook.settings
+    masked = set(_secrets_masker().patterns)
+    async with hook.async_client() as client:
+        for _ in range(3):
+            await client.send(api.list_inboxes())
+            emulator.store.tokens.expire()
+    assert emulator.count("token") == 3
+    assert _secrets_masker().patterns == masked
 
 
 @pytest.mark.parametrize("extra", ["no json", "[1]", "null", ""])
@@ -110,15 +115,9 @@ async def test_an_extra_that_is_no_object_holds_no_fields(
         _ = WorkflowHook().settings
 
 
-async def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(connect: Connect) -> None:
-    for read in ("task", "trigger"):
-        hook = connect(password=f"secret-of-a-{read}\n")
-        if read == "task":
-            assert hook.settings.client_secret == "secret-of-a-task"
-        else:
-            async with hook.async_client() as client:
-                assert client.settings.client_secret == "secret-of-a-trigger"
-        assert redact(f"it is secret-of-a-{read}.") == "it is ***."
+def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(connect: Connect) -> None:
+    assert connect(password="secret-of-a-task\n").settings.client_secret == "secret-of-a-task"
+    assert redact("it is secret-of-a-task.") == "it is ***."
 
 
 def test_the_form_has_every_extra_field_that_the_settings_read() -> None:
