@@ -37,7 +37,7 @@ async function open(showsInbox) {
     new Feed({ load: (...given) => load(path, ...given), clock, visibility, ...options });
   const inboxes = ["connections", connection, "inboxes"];
   const id = showsInbox ? (await client.get(inboxes)).inboxes[1].id : null;
-  const list = feed(showsInbox ? [...inboxes, id] : inboxes, { name: "inboxes", interval: showsInbox ? 21 : 10 });
+  const list = feed(showsInbox ? [...inboxes, id] : inboxes, { name: "inboxes", isSeeded: showsInbox });
   const getSummary = limited(2, client.get);
   const summaries = new Map();
   let answer = null;
@@ -46,7 +46,7 @@ async function open(showsInbox) {
     answer = list.get().answer;
     for (const inbox of list.get().items) {
       if (!summaries.has(inbox.id)) {
-        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 30, delay: 100 }, getSummary));
+        summaries.set(inbox.id, feed([...inboxes, inbox.id, "summary"], { interval: 30, isSeeded: true }, getSummary));
         summaries.get(inbox.id).start();
       }
       summaries.get(inbox.id).seed(inbox.summary);

@@ -270,12 +270,11 @@ describe("a feed", () => {
   });
 
   test("takes over a newer answer that came with another one, and waits from then on", async () => {
-    feed.delay = 100;
+    feed.isSeeded = true;
     feed.start();
     feed.seed({ ...page("s"), fetched_at: "2026-11-23T12:00:01Z" });
     await clock.pass(20);
     assert.deepEqual([ids(), times()], ["s", []]);
-    feed.seed(undefined);
     feed.seed({ ...page("old"), fetched_at: "2026-11-23T12:00:00Z" });
     feed.seed({ ...page("same"), fetched_at: "2026-11-23T12:00:01Z" });
     assert.equal(ids(), "s");
@@ -283,19 +282,51 @@ describe("a feed", () => {
     assert.deepEqual([ids(), times()], ["a", [21]]);
   });
 
-  test("lets the browser that asked ask again, and takes its answer over", async () => {
-    feed.interval = 30;
-    let asks = 0;
-    const load = async () => (asks += 1);
-    const other = new Feed({ load, clock, visibility: tab, interval: 30, delay: 10000 });
-    feed.start();
-    other.start();
-    await clock.pass(5);
-    for (let turn = 0; turn < 12; turn += 1) {
-      other.seed({ ...feed.get().answer, fetched_at: `2026-11-23T12:0${times().length}:00Z` });
-      await clock.pass(10);
+  test("is asked for by one of many browsers, whose lists come every 10 s", async () => {
+    let kept = null;
+    const load = async () => {
+      asked.push({ at: clock.time });
+      kept ??= { ...page("a"), fetched_at: new Date(clock.time).toISOString() };
+      return kept;
+    };
+    const browsers = Array.from({ length: 10 }, () => new Feed({ load, clock, visibility: tab, interval: 30, isSeeded: true }));
+    // As at a start all at once, when the first answer takes a while.
+    browsers.forEach((each) => each.start());
+    await clock.pass(1);
+    assert.equal(asked.length, 10);
+    for (let second = 0; second < 300; second += 1) {
+      if (kept && clock.time - Date.parse(kept.fetched_at) >= 10000) kept = null;
+      browsers[second % 10].seed(kept);
+      await clock.pass(1);
     }
-    assert.deepEqual([times(), asks], [[0, 30, 60, 90, 120], 0]);
+    assert.ok(asked.length <= 20, `${asked.length}`);
+    assert.ok(asked.length >= 16);
+  });
+
+  test("does not wait for a list that does not come", async () => {
+    feed.isSeeded = true;
+    feed.interval = 30;
+    await startFor(84);
+    assert.deepEqual(times(), [0.1, 41.1, 82.1]);
+  });
+
+  test("asks for what a list lacks only when it is old, and not while it waits after a failure", async () => {
+    answers = [page("a"), new TypeError("fetch"), page("b")];
+    feed.isSeeded = true;
+    await startFor(5);
+    feed.seed(null);
+    await clock.pass(3);
+    assert.deepEqual(times(), [0.1]);
+    await clock.pass(3);
+    feed.seed(null);
+    await clock.pass(1);
+    assert.deepEqual(times(), [0.1, 11.1]);
+    await clock.pass(10);
+    feed.seed(null);
+    await clock.pass(5);
+    assert.deepEqual(times(), [0.1, 11.1]);
+    await clock.pass(5);
+    assert.equal(ids(), "b");
   });
 
   test("waits after an answer that came before it started", async () => {
@@ -332,7 +363,7 @@ describe("a feed", () => {
   });
 
   test("does not ask for what is gone at once", async () => {
-    feed.delay = 100;
+    feed.isSeeded = true;
     await startFor(0.09);
     feed.stop();
     await startFor(0.11);

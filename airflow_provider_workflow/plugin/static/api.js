@@ -6,6 +6,8 @@ const TIMEOUT = 30;
 const LONGEST_WAIT = 300;
 /** Longer than answers are kept, in ms. */
 const SEEDED = 11000;
+/** In ms: a list may come first. */
+const DELAY = 100;
 
 const AIRFLOW = {
   0: ["Airflow's API server does not answer.", "Check your network, and that the API server runs."],
@@ -81,8 +83,9 @@ export const nextDelay = ({ interval, failures, retryAfter }) =>
   Math.max(Math.min(interval * 2 ** failures, LONGEST_WAIT), retryAfter ?? 0);
 
 /**
- * An answer that is loaded again every `interval` seconds while the tab is visible; after `loadAll` on demand only.
- * The first request is `delay` ms after the start.
+ * Loads an answer every `interval` seconds while the tab is visible; after `loadAll` on demand only.
+ *
+ * With `isSeeded` a list brings what the server has, and tells when to ask: one of many browsers does.
  *
  * @param load `(cursor, signal) => Promise<answer>`; `answer.next` is the next cursor or null.
  * @param name of the field of an answer that has the items.
@@ -98,7 +101,7 @@ export class Feed {
   #state = { answer: null, items: [], next: null, pages: 0, skew: 0, problem: null, failures: 0, isLoadingAll: false };
 
   constructor(options) {
-    Object.assign(this, { keyOf: (item) => item.id, interval: 10, delay: 0 }, options);
+    Object.assign(this, { keyOf: (item) => item.id, interval: 10 }, options);
   }
 
   get = () => this.#state;
@@ -119,13 +122,14 @@ export class Feed {
     this.#abort();
   }
 
-  /** Use an answer that came with another one, if it is newer. */
+  /** Use the answer of a list, if it is newer; ask, if there is none and the last one is old. */
   seed(answer) {
     const now = this.clock.now();
-    if (!answer || answer.fetched_at <= this.#state.answer?.fetched_at || now < this.#heldUntil) return;
-    // Later than after a request of its own: the browser that asked asks again, and seeds the others.
-    this.#dueAt = now + this.interval * 1000 + SEEDED;
-    this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
+    if (now < this.#heldUntil || answer?.fetched_at <= this.#state.answer?.fetched_at) return;
+    if (answer) {
+      this.#dueAt = now + this.interval * 1000 + SEEDED;
+      this.#set({ ...this.#added(null, answer), problem: null, failures: 0 });
+    } else if (!this.#state.problem && now >= this.#dueAt - SEEDED) this.#dueAt = now;
     this.#schedule();
   }
 
@@ -189,7 +193,7 @@ export class Feed {
     const { problem, failures } = changes;
     const interval = problem?.isBusy ? 1 : this.interval;
     const delay = nextDelay({ interval, failures, retryAfter: problem?.retryAfter });
-    this.#dueAt = this.clock.now() + delay * 1000;
+    this.#dueAt = this.clock.now() + delay * 1000 + (this.isSeeded && !problem ? SEEDED : 0);
     this.#set(changes);
     return !problem;
   }
@@ -210,6 +214,6 @@ export class Feed {
   #schedule(isDue) {
     this.clock.clearTimeout(this.#timer);
     if ((!isDue && this.#state.pages > 1) || !this.#unwatch || this.#control || this.#state.isLoadingAll || !this.visibility.isVisible()) return;
-    this.#timer = this.clock.setTimeout(() => this.refresh(), Math.max(this.delay, this.#dueAt - this.clock.now()));
+    this.#timer = this.clock.setTimeout(() => this.refresh(), Math.max(this.isSeeded ? DELAY : 0, this.#dueAt - this.clock.now()));
   }
 }

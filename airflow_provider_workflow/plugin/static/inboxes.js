@@ -96,9 +96,8 @@ function Silent({ sources = [], connection }) {
     sources.slice(0, MOST_SILENT).map(line), more > 0 && h("span", `And ${more} more.`));
 }
 
-// Most summaries come with a list; missing ones are loaded.
 function useSummary(connection, inbox) {
-  const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 30, delay: 100 }, getSummary);
+  const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 30, isSeeded: true }, getSummary);
   useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
   return { ...answer, summary: [{ answer, problem }, feed] };
 }
@@ -273,7 +272,7 @@ function Inboxes() {
   const [{ items, answer, problem }] = connections;
   const ids = items.map((item) => item.connection_id);
   const connection = place.connection || (ids.includes(DEFAULT) ? DEFAULT : ids[0]) || "";
-  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", interval: place.inbox && place.tab !== "dead-letters" ? 21 : 10 });
+  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", isSeeded: place.inbox && place.tab !== "dead-letters" });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);
   const say = (text, run) => setSaid([text, run]);

@@ -151,7 +151,7 @@ def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) 
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "busy", 1)
     with pytest.raises(PageError), service.slot():
         raise AssertionError
-    assert fetching.begun == MOST_AT_ONCE == 4
+    assert fetching.begun == MOST_AT_ONCE == 8
 
 
 def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clock: FakeClock) -> None:
