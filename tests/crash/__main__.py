@@ -8,6 +8,7 @@ promise.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import shutil
@@ -76,6 +77,21 @@ class Plan:
         )
 
     @property
+    def lease_limit(self) -> int:
+        """
+        Messages of a lease: two, or as many as keep up with what is put.
+
+        Few, so that whatever waits is several leases, and tasks are killed while they hold two.
+        """
+        per_second = self.messages / (self.minutes * 60 * len(self.chosen))
+        return max(2, math.ceil(per_second * 4 * LATENCY_SECONDS * 2))
+
+    @property
+    def chosen(self) -> list[Recipe]:
+        """The recipes to try."""
+        return [each for each in RECIPES if not self.recipes or each.inbox in self.recipes]
+
+    @property
     def command(self) -> str:
         """What to run to see it again."""
         numbers = {"MESSAGES": self.messages, "MINUTES": f"{self.minutes:g}", "SEED": self.seed}
@@ -108,8 +124,8 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
     """Do it; whether every promise was kept."""
     announce(plan, chosen)
     service = Service(free_port())
-    recipes = [each for each in RECIPES if not plan.recipes or each.inbox in plan.recipes]
-    with running(chosen, service, home) as airflow:
+    recipes = plan.chosen
+    with running(plan, chosen, service, home) as airflow:
         airflow.wait_for_dags(DAG_IDS)
         scene = Scene(
             airflow, service, home / "worked", {recipe: Account(recipe.name, {}) for recipe in recipes}
@@ -179,7 +195,8 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur) -> b
 
 def announce(plan: Plan, chosen: Topology) -> None:
     print(f"Topology: {chosen.name}")
-    print(f"{plan.messages} messages over {plan.minutes:g} minutes, leases of {LEASE_SECONDS} s")
+    print(f"{plan.messages} messages over {plan.minutes:g} minutes")
+    print(f"Leases of {plan.lease_limit} messages for {LEASE_SECONDS} s")
     print(f"The service answers leases and acknowledgements {LATENCY_SECONDS} s late")
     print("Airflow heals sooner than by default:")
     for name, value in HEALING.items():
@@ -188,7 +205,7 @@ def announce(plan: Plan, chosen: Topology) -> None:
 
 
 @contextmanager
-def running(chosen: Topology, service: Service, home: Path) -> Iterator[LocalAirflow]:
+def running(plan: Plan, chosen: Topology, service: Service, home: Path) -> Iterator[LocalAirflow]:
     """The whole of it: Airflow and, beside its processes, the emulator."""
     worked = home / "worked"
     worked.mkdir()
@@ -198,7 +215,13 @@ def running(chosen: Topology, service: Service, home: Path) -> Iterator[LocalAir
         home,
         dags_folder,
         {"workflow_default": service.connection_json()},
-        {**HEALING, **chosen.env, "WORKFLOW_CRASH_WORKED": str(worked), "PYTHONPATH": str(ROOT)},
+        {
+            **HEALING,
+            **chosen.env,
+            "WORKFLOW_CRASH_WORKED": str(worked),
+            "WORKFLOW_CRASH_LEASE_LIMIT": str(plan.lease_limit),
+            "PYTHONPATH": str(ROOT),
+        },
         parallelism=8,
         executor=chosen.executor,
         sql_alchemy_conn=chosen.database,

@@ -22,8 +22,7 @@ from tests.crash.poison import PREFIX
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "retry_exponential_backoff": False}
 WAITING = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 5, **PATIENT}
-LEASES = {"lease_seconds": 60, "lease_limit": 2}
-"""Small ones, so that whatever waits is several of them, and tasks are killed while they hold two."""
+LEASES = {"lease_seconds": 60, "lease_limit": int(os.environ["WORKFLOW_CRASH_LEASE_LIMIT"])}
 CONTINUOUS = {"schedule": "@continuous", "max_active_runs": 1, "start_date": datetime(2025, 1, 1)}
 WORKED = Path(os.environ["WORKFLOW_CRASH_WORKED"])
 
