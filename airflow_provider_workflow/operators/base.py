@@ -171,7 +171,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         super().__init__(**kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         check_routes(trigger_dag_id, match, once_per, trace_context)
-        check_schema(schema, trigger_dag_id)
+        self._check_payload = check_schema(schema, trigger_dag_id)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.inbox = check_string("inbox", inbox)
         self.trigger_dag_id = trigger_dag_id
@@ -200,8 +200,6 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         from airflow_provider_workflow.dispatch.routing import Routes
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
-        if self.schema is not None:
-            more["check_payload"] = check_schema(self.schema, self.trigger_dag_id)
         rules = None
         if self.dead_letter_dag_id:
             rules = DeadLetterRules(self.dead_letter_dag_id, self.dead_letter_after, self.unmatched)
@@ -213,6 +211,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
             self.limits,
             attempt=context["ti"].try_number + failed_polls,
             origin=origin_of(context),
+            check_payload=self._check_payload,
             dead_letter_rules=rules,
             **more,
         )

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 SETTLE_SECONDS = 6.0
 TIMEOUT_SECONDS = 4 * 3600.0
+CHECK = checker(SCHEMA)
 
 
 class Deferred(Exception):
@@ -128,7 +129,7 @@ class Try:
         limits = Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
         given: Any = hook, self.inbox, routes, TaskRuns(ti), limits
         dispatcher = Dispatcher(
-            *given, attempt=ti.try_number, check_payload=checker(SCHEMA), dead_letter_rules=rules
+            *given, attempt=ti.try_number, check_payload=CHECK, dead_letter_rules=rules
         )
 
         def on_kill() -> None:
