@@ -14,8 +14,10 @@ from unittest.mock import patch
 from airflow_provider_workflow import clock, observers, pytest_plugin
 from airflow_provider_workflow.dispatch import quarantine, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
+from airflow_provider_workflow.operators import base
 from tests.simulation import invariants
 from tests.simulation.plan import choose
+from tests.simulation.tasks import CHECK
 from tests.simulation.world import World
 
 PACKAGE = "airflow_provider_workflow"
@@ -43,6 +45,7 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (quarantine, "report", lambda *_, **__: []),
     (quarantine, "quarantine_check_seconds", lambda: 300.0),
     (observers, "tell", lambda *_, **__: None),
+    (base, "check_schema", lambda *_: CHECK),  # it compiles a schema for each sensor
     (queues, "uuid", _UUIDS),
     (inboxes, "uuid", _UUIDS),
 )
