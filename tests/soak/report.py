@@ -64,7 +64,7 @@ RULES = {
     sampling.HALF_CLOSED: Rule(slack=1),
     sampling.THREADS: Rule(slack=min(32, (os.cpu_count() or 1) + 4)),
     sampling.OWN: Rule(per_hour=60),
-    "sessions": Rule(most=2),
+    "sessions": Rule(slack=1, most=2),
     "asyncio tasks": Rule(slack=2),
     "event streams open": Rule(slack=4, most=len(INBOXES)),
     "streams opened": Rule(goes_on=True),
@@ -74,9 +74,9 @@ RULES = {
 What is allowed, by what was counted; the rest is only shown.
 
 The slack: streams end with their tokens and are away for some seconds, the listener's is there for a moment
-only, and a connection that is not used is kept for 15 s. Pools of threads fill up, that of asyncio to so
-many. The most: each inbox has one stream and one call at once, and a token is asked for beside them; there is
-one session for each file of CA certificates.
+only, as is its session, and a connection that is not used is kept for 15 s. Pools of threads fill up, that of
+asyncio to so many. The most: each inbox has one stream and one call at once, and a token is asked for beside
+them; there is one session for each file of CA certificates.
 """
 
 
