@@ -136,7 +136,7 @@ class WorkflowClient(BaseClient):
         if self._wire is None:
             from airflow_provider_workflow.client.over_requests import RequestsWire
 
-            self._wire = RequestsWire(self.settings.certificates())
+            self._wire = RequestsWire(self.settings.tls())
         return self._wire.exchange(request)
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -29,43 +30,38 @@ _timeout = cache(lambda seconds: aiohttp.ClientTimeout(connect=seconds, total=se
 @dataclass
 class _Shared:
     session: aiohttp.ClientSession
-    certificates: str | None
     users: int = 0
 
 
-_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, _Shared]] = WeakKeyDictionary()
+_Sessions: TypeAlias = dict[ssl.SSLContext | None, _Shared]
+_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Sessions] = WeakKeyDictionary()
 
 
 @asynccontextmanager
-async def shared_session(certificates: str | None, streams: int) -> AsyncIterator[aiohttp.ClientSession]:
+async def shared_session(tls: ssl.SSLContext | None, streams: int) -> AsyncIterator[aiohttp.ClientSession]:
     """
     The session of this event loop, closed when its last user leaves the context.
 
-    To create one loads the CA certificates, which blocks the loop for about 20 ms.
-
-    :param certificates: CA certificates to trust, in PEM format; None: certificates are not verified.
+    :param tls: verifies certificates; None: they are not verified.
     :param streams: maximum number of open event streams; added to the session's connection limit.
     """
     of_loop = _sessions.setdefault(asyncio.get_running_loop(), {})
-    shared = of_loop.get(certificates)
+    shared = of_loop.get(tls)
     if shared is None:
-        tls = certificates is not None and ssl.create_default_context(cadata=certificates)
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS + streams, ssl=tls, ttl_dns_cache=300)
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS + streams, ssl=tls or False, ttl_dns_cache=300)
         # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
         session = aiohttp.ClientSession(
             connector=connector, cookie_jar=jar, trust_env=False, auto_decompress=False
         )
-        shared = of_loop[certificates] = _Shared(session, certificates)
-    # One copy for all users, who may stay for long: it has more than 200 kB.
-    certificates = shared.certificates
+        shared = of_loop[tls] = _Shared(session)
     shared.users += 1
     try:
         yield shared.session
     finally:
         shared.users -= 1
         if shared.users == 0:
-            del of_loop[certificates]
+            del of_loop[tls]
             await shared.session.close()
 
 

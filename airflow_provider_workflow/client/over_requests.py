@@ -33,20 +33,24 @@ class _Adapter(HTTPAdapter):
     """
     Trusts the certificates of the connection, and not those of ``certifi``.
 
-    :param certificates: CA certificates in PEM format; None: certificates are not verified.
+    :param tls: verifies certificates; None: they are not verified.
     """
 
-    def __init__(self, certificates: str | None) -> None:
-        self._certificates = certificates
-        if certificates is None:
-            # ``Settings.certificates`` logs it once; urllib3 would warn with each request.
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self._tls = tls
+        if tls is None:
+            # ``Settings.tls`` logs it once; urllib3 would warn with each request.
             urllib3.disable_warnings(InsecureRequestWarning)
         super().__init__()
 
     def build_connection_pool_key_attributes(self, *args: Any, **kwargs: Any) -> Any:
-        host, tls = super().build_connection_pool_key_attributes(*args, **kwargs)
-        verified = {"cert_reqs": "CERT_REQUIRED", "ca_cert_data": self._certificates}
-        return host, {**tls, **(verified if self._certificates else {"cert_reqs": "CERT_NONE"})}
+        host, pool = super().build_connection_pool_key_attributes(*args, **kwargs)
+        verified = {"cert_reqs": "CERT_REQUIRED", "ssl_context": self._tls}
+        return host, {**pool, **(verified if self._tls else {"cert_reqs": "CERT_NONE"})}
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Trust the same certificates for a proxy that is reached by TLS."""
+        return super().proxy_manager_for(*args, **kwargs, proxy_ssl_context=self._tls)
 
     def cert_verify(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: the base class would add the certificates of ``certifi``."""
@@ -65,15 +69,15 @@ class RequestsWire:
     """
     One session: connections stay open between calls.
 
-    :param certificates: CA certificates to trust, in PEM format; None: certificates are not verified.
+    :param tls: verifies certificates; None: they are not verified.
     """
 
-    def __init__(self, certificates: str | None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._session = _Session()
         self._session.trust_env = False
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, _Adapter(certificates))
+            self._session.mount(scheme, _Adapter(tls))
 
     def close(self) -> None:
         self._session.close()

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from errno import EFBIG, EINVAL
+from functools import lru_cache
 from stat import S_ISREG
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,7 +69,20 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 """The file names that ``openssl rehash`` gives; OpenSSL ignores other files of a folder."""
 
 
-def trusted(verify: bool | str) -> str:
+@lru_cache(maxsize=256)  # a folder of certificates has more than a hundred
+def _context_of(certificates: str) -> ssl.SSLContext:
+    """
+    A context that trusts CA certificates in PEM format; kept, as to load them takes 20 ms or more.
+
+    :raises ValueError: there are none.
+    :raises ssl.SSLError: they are damaged.
+    """
+    if not certificates:
+        raise ValueError("no certificates")
+    return ssl.create_default_context(cadata=certificates)
+
+
+def _trusted(verify: bool | str) -> str:
     """
     The CA certificates that a connection trusts, in PEM format.
 
@@ -82,7 +96,7 @@ def trusted(verify: bool | str) -> str:
             return _certificates(path, OF_VARIABLE.format(name=name))
     import certifi
 
-    certificates = [_text_of(certifi.where())]
+    certificates = [_certificates(certifi.where(), "the file of certifi {reason}")]
     # Airflow's own client trusts these too, besides the public ones.
     if path := os.environ.get("SSL_CERT_FILE"):
         certificates.append(_certificates(path, OF_VARIABLE.format(name="SSL_CERT_FILE")))
@@ -103,38 +117,29 @@ def _certificates_below(folder: str) -> list[str]:
 
 def _certificates(path: str, problem: str) -> str:
     """
-    The text of a file that has at least one certificate.
+    The text of a file that has at least one certificate, without what is not ASCII, such as comments.
+
+    Users who may edit a connection name a file of any machine of Airflow. So only this opens it: a regular
+    file of at most 1 MB, without waiting, once. Clients get the certificates, and no path.
 
     :param problem: of the configuration, with ``{reason}`` for what is wrong with the file.
     :raises ConfigurationError: the file cannot be used.
     """
     try:
-        text = _text_of(path)
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        _check_regular(os.stat(path))  # opening a device can have an effect
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            _check_regular(os.fstat(file.fileno()))
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise OSError(EFBIG, "it is larger than 1 MB")
+        text = content.decode("ascii", "ignore")
+        _context_of(text)
         return text
     except (ssl.SSLError, ValueError):  # ValueError: the file is empty, or the path has a NUL
         reason = "has no certificates in PEM format, or a damaged one"
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
     raise ConfigurationError([problem.format(reason=reason)])
-
-
-def _text_of(path: str) -> str:
-    """
-    A file without what is not ASCII, as comments in a file of certificates may be.
-
-    Users who may edit a connection name a file of any machine of Airflow. So only this opens it: a regular
-    file of at most 1 MB, without waiting, once. Clients get the certificates, and no path.
-
-    :raises OSError: it cannot be read, is not a regular file, or is too large.
-    """
-    _check_regular(os.stat(path))  # opening a device can have an effect
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        _check_regular(os.fstat(file.fileno()))
-        content = file.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise OSError(EFBIG, "it is larger than 1 MB")
-    return content.decode("ascii", "ignore")
 
 
 def _check_regular(status: os.stat_result) -> None:
@@ -250,11 +255,11 @@ class Settings:
             **values,
         )
 
-    def certificates(self) -> str | None:
+    def tls(self) -> ssl.SSLContext | None:
         """
-        The CA certificates that both clients trust, in PEM format; None if certificates are not verified.
+        What verifies the certificates of the service, for both clients; None if they are not verified.
 
-        A WARNING that they are not verified is logged once.
+        A WARNING that they are not is logged once.
 
         :raises ConfigurationError: a file of the connection or of the environment cannot be used.
         """
@@ -262,7 +267,7 @@ class Settings:
             if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
                 warn_once(self.connection_id, self.base_url)
             return None
-        return trusted(self.verify)
+        return _context_of(_trusted(self.verify))
 
 
 def _text(value: Any) -> str:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import airflow_internals, clock
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
-from airflow_provider_workflow.client.exchange import ignore
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import is_users
 from airflow_provider_workflow.client.user_tokens import UserTokens
@@ -52,7 +51,7 @@ class VariableStore:
         commands only, as Airflow keeps what it masks for as long as the process lives.
     """
 
-    def __init__(self, settings: Settings, mask: Callable[[str], None] = ignore) -> None:
+    def __init__(self, settings: Settings, mask: Callable[[str], None] = lambda _: None) -> None:
         self.name = variable_name(settings.connection_id)
         self._connection_id = settings.connection_id
         self._mask = mask

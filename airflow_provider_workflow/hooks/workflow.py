@@ -124,7 +124,7 @@ class WorkflowHook(BaseHook):
         # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
         # crash a triggerer. The provider's extra fields contain no secrets.
         settings = settings_of(connection, _decoded(connection.extra), self.workflow_conn_id)
-        async with shared_session(settings.certificates(), max_event_streams()) as session:
+        async with shared_session(settings.tls(), max_event_streams()) as session:
             # Tokens are not masked here: Airflow keeps what it masks, and a triggerer lives through many.
             yield AsyncWorkflowClient(
                 settings,

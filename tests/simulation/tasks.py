@@ -128,9 +128,7 @@ class Try:
             rules = DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
         limits = Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
         given: Any = hook, self.inbox, routes, TaskRuns(ti), limits
-        dispatcher = Dispatcher(
-            *given, attempt=ti.try_number, check_payload=CHECK, dead_letter_rules=rules
-        )
+        dispatcher = Dispatcher(*given, attempt=ti.try_number, check_payload=CHECK, dead_letter_rules=rules)
 
         def on_kill() -> None:
             if dispatcher.working:

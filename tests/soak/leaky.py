@@ -7,6 +7,7 @@ Whoever uses a session or listens to an event stream leaves it open when he goes
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,10 +20,10 @@ _streams: list[event_stream._Stream] = []
 
 
 @asynccontextmanager
-async def shared_session(certificates: str | None, streams: int) -> AsyncIterator[Any]:
+async def shared_session(tls: ssl.SSLContext | None, streams: int) -> AsyncIterator[Any]:
     """A session of one's own, which nobody closes."""
     over_aiohttp._sessions.pop(asyncio.get_running_loop(), None)
-    session = _right_session(certificates, streams)
+    session = _right_session(tls, streams)
     _sessions.append(session)
     yield await session.__aenter__()
 

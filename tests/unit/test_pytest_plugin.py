@@ -127,6 +127,7 @@ FILLED_AT_IMPORT = "is filled when its module is imported, and never again"
 KEPT = {
     "client.arguments._quoted": PURE,
     "client.masking.spellings": PURE,
+    "client.settings._context_of": PURE,
     "client.tokens._digest": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,

@@ -69,7 +69,7 @@ class AsyncSender(Sender):
         super().__init__(clock)
         self.loop = asyncio.new_event_loop()
         self._stack = contextlib.AsyncExitStack()
-        entering = self._stack.enter_async_context(shared_session(settings.certificates(), 10))
+        entering = self._stack.enter_async_context(shared_session(settings.tls(), 10))
         session = self.loop.run_until_complete(entering)
         self.client = AsyncWorkflowClient(settings, session, **{**self.shared, **options})
 

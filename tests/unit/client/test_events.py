@@ -29,7 +29,7 @@ STREAMS = 10
 
 @pytest.fixture
 async def client(settings: Settings, fake_clock: FakeClock) -> AsyncIterator[AsyncWorkflowClient]:
-    async with shared_session(settings.certificates(), STREAMS) as session:
+    async with shared_session(settings.tls(), STREAMS) as session:
         yield AsyncWorkflowClient(settings, session, tokens=TokenCache())
     assert session.closed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import shutil
 import socket
 import ssl
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.settings import proxy_for
+from airflow_provider_workflow.client.settings import Settings, proxy_for
 from tests.traces import texts, told
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
@@ -83,6 +84,17 @@ def test_the_timeout_is_a_total_over_tls_too(make_send: MakeSender, secure: Scri
     assert raised.value.sent
 
 
+def test_certificates_are_loaded_once_and_again_when_the_file_has_others(ca: str, tmp_path: Path) -> None:
+    """Every task, trigger and answer of the page has a client, and to load them takes 20 ms or more."""
+    file = Path(shutil.copy(ca, tmp_path))
+    settings = Settings("https://a", "i", "s", "https://a/t", verify=str(file))
+    first = settings.tls()
+    assert settings.tls() is first
+    (tmp_path / "other").mkdir()
+    shutil.copy(certificates.make(tmp_path / "other")[1], file)
+    assert settings.tls() is not first
+
+
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
 def test_what_openssl_trusts_is_trusted_as_by_airflow_itself(
     make_send: MakeSender,
@@ -97,10 +109,13 @@ def test_what_openssl_trusts_is_trusted_as_by_airflow_itself(
     (folder / "0123abcd.0").symlink_to(ca)
     (folder / "README").symlink_to("/dev/zero")
     settings = secure.settings(verify=True)
-    default = str(settings.certificates())
+    default = settings.tls()
+    assert default is not None
     monkeypatch.setenv(variable, ca if variable == "SSL_CERT_FILE" else f"{tmp_path}:{folder}")
     assert make_send(settings)(api.get_inbox(SOME_ID))["id"] == SOME_ID
-    assert str(settings.certificates()).startswith(default)
+    both = settings.tls()
+    assert both is not None
+    assert both.cert_store_stats()["x509"] == default.cert_store_stats()["x509"] + 1
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

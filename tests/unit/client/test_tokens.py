@@ -126,7 +126,7 @@ def in_threads(settings: Settings, tokens: TokenCache) -> list[Any]:
 
 def in_tasks(settings: Settings, tokens: TokenCache) -> list[Any]:
     async def send() -> list[Any]:
-        async with shared_session(settings.certificates(), 0) as session:
+        async with shared_session(settings.tls(), 0) as session:
             client = AsyncWorkflowClient(settings, session, tokens=tokens)
             return await asyncio.gather(*(client.send(api.list_inboxes()) for _ in range(MANY)))
 
@@ -167,7 +167,7 @@ async def test_a_task_that_is_cancelled_while_renewing_leaves_the_renewal_to_oth
 ) -> None:
     emulator.fault("hold", operation="token", times=1)
     tokens = TokenCache()
-    async with shared_session(settings.certificates(), 0) as session:
+    async with shared_session(settings.tls(), 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=tokens)
         owner = asyncio.create_task(client.send(api.list_inboxes()))
         await asyncio.to_thread(emulator.wait_until_held)
@@ -186,7 +186,7 @@ async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
 ) -> None:
     emulator.fault("hold", operation="token", times=1, when="after")
     emulator.store.configure(client_secret="regenerated")
-    async with shared_session(settings.certificates(), 0) as session:
+    async with shared_session(settings.tls(), 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=TokenCache())
         tasks = [asyncio.create_task(client.send(api.list_inboxes())) for _ in range(4)]
         await asyncio.to_thread(emulator.wait_until_held)

@@ -16,6 +16,7 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import USER_GRANT
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
@@ -36,6 +37,14 @@ def fails(send: Sender, call: Any = None) -> errors.TransportError:
     with pytest.raises(errors.TransportError) as raised:
         send(call or api.lease_messages(SOME_ID))
     return raised.value
+
+
+async def test_the_triggers_of_an_event_loop_share_a_session_until_the_last_one_leaves() -> None:
+    async with shared_session(None, 0) as one:
+        async with shared_session(None, 0) as other:
+            assert other is one
+        assert not one.closed
+    assert one.closed
 
 
 def test_a_name_that_does_not_resolve_means_nothing_was_sent(make_send: MakeSender, scripted: Any) -> None:

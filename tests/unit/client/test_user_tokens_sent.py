@@ -131,7 +131,7 @@ async def test_a_cancelled_trigger_stores_what_it_renewed_and_a_store_does_not_b
     store = MemoryStore(logged_in(emulator, SOON))
     threads: list[threading.Thread] = []
     store.on_read = lambda: threads.append(threading.current_thread())
-    async with shared_session(user.certificates(), 0) as session:
+    async with shared_session(user.tls(), 0) as session:
         client = AsyncWorkflowClient(user, session, tokens=TokenCache(), store=store)
         task = asyncio.create_task(client.send(api.list_inboxes()))
         await asyncio.to_thread(emulator.wait_until_held)

@@ -85,7 +85,7 @@ async def verdicts(emulator: EmulatorServer) -> dict[str, str]:
     inbox_id, settings, tokens = emulator.open_inbox("orders"), settings_of(emulator), TokenCache()
     sampler, process = Sampler(emulator.port), psutil.Process(os.getpid())
     for cycle in range(12):
-        async with over_aiohttp.shared_session(settings.certificates(), STREAMS) as session:
+        async with over_aiohttp.shared_session(settings.tls(), STREAMS) as session:
             client = AsyncWorkflowClient(settings, session, tokens=tokens)
             async with event_stream.listen(client, inbox_id, STREAMS) as bell:
                 assert await bell.wait(10.0)

@@ -103,7 +103,7 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
             token = issued_token({"access_token": "warm-token"}, fake.monotonic())
             tokens.put(token_key(settings, settings.scope), token)
         with use(fake):
-            async with shared_session(settings.certificates(), 10) as session, AsyncExitStack() as listening:
+            async with shared_session(settings.tls(), 10) as session, AsyncExitStack() as listening:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
                 names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
                 for name in names:
