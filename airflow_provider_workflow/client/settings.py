@@ -79,7 +79,11 @@ def _context_of(certificates: str) -> ssl.SSLContext:
     """
     if not certificates:
         raise ValueError("no certificates")
-    return ssl.create_default_context(cadata=certificates)
+    context = ssl.create_default_context(cadata=certificates)
+    context.set_alpn_protocols(["http/1.1"])
+    # urllib3 does so for each connection, which is not safe while another thread opens one.
+    context.set_alpn_protocols = lambda _: None  # type: ignore[assignment]
+    return context
 
 
 def _trusted(verify: bool | str) -> str:
