@@ -49,13 +49,15 @@ class Scene:
 
         :param meanwhile: called each time that something is not done yet.
         """
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
+        deadline, pause = time.monotonic() + seconds, LOOK_SECONDS
+        while (began := time.monotonic()) < deadline:
+            time.sleep(pause)
             try:
                 counted = self.counted()
             except (requests.RequestException, AirflowAPIError):
                 continue  # something is being started again
+            # The API server that lists all runs starts new ones too.
+            pause = max(LOOK_SECONDS, 2 * (time.monotonic() - began - pause))
             if all(counted[recipe].lost == counted[recipe].unfinished == 0 for recipe in recipes):
                 return True
             meanwhile()
