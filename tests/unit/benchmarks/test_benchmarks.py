@@ -2,58 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from benchmarks import __main__ as command
-from benchmarks import client, parse, watchers
+from benchmarks import watchers
 from benchmarks.meter import MACHINE, Window
 from benchmarks.peers.trial import Counts
-from benchmarks.peers.ways import DAGS, Way
 from benchmarks.results import Figure, alone, compared, in_turns
 from benchmarks.scale.finished import WAYS, Finished, rows
-from benchmarks.servers import RABBITMQ_VARIABLE
 from benchmarks.waiting import NOTHING, Case
 from benchmarks.waiting import rows as rows_of_waiting
-from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
-
-
-def test_only_what_is_named_runs_and_one_that_fails_discards_nothing_of_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(parse, "run", lambda quick: [alone(f"quick: {quick}", "s", [1.0])])
-    monkeypatch.setattr(client, "run", lambda quick: 1 / 0)
-    path = tmp_path / "out.json"
-
-    code = command.main(["--only", "parse", "--only", "client", "--quick", "--json", str(path)])
-
-    written = json.loads(path.read_text())
-    assert (code, written["quick"], [row["what"] for row in written["rows"]]) == (1, True, ["quick: True"])
-    shown = capsys.readouterr()
-    assert "Failed: client." in shown.out
-    assert "ZeroDivisionError" in shown.err
-    assert command.main(["--only", "parse", "--json", str(path)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "variables"),
-    [
-        ("scale", [POSTGRES_VARIABLE, REDIS_VARIABLE]),
-        ("peers", [POSTGRES_VARIABLE, REDIS_VARIABLE, RABBITMQ_VARIABLE]),
-    ],
-)
-def test_servers_that_are_not_named_are_asked_for_before_anything_runs(
-    name: str, variables: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parse, "run", lambda quick: pytest.fail("it runs"))
-    for variable in variables:
-        monkeypatch.delenv(variable, raising=False)
-    for variable in variables:
-        with pytest.raises(SystemExit, match=f"set {variable}, for example to"):
-            command.main(["--only", "parse", "--only", name])
-        monkeypatch.setenv(variable, "a server")
 
 
 def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:
@@ -89,16 +46,6 @@ def test_each_way_is_first_in_some_round_and_the_first_round_does_not_count() ->
 
     assert "".join(calls) == "abcbcacab"
     assert samples == {"a": [6, 8], "b": [4, 9], "c": [5, 7]}
-
-
-def test_each_file_of_a_peer_makes_the_dag_that_it_is_named_after() -> None:
-    for path in DAGS.glob("*.py"):
-        source = path.read_text()
-        compile(source, path.stem, "exec")
-        assert f"\ndef {path.stem}(" in source
-        assert source.startswith('"""')
-        way = Way(path.stem, "", "airflow-provider-workflow", print, watchers.SLEEPING)
-        assert 0 < way.lines < len(source.splitlines())
 
 
 def test_what_a_poll_costs_leaves_out_what_the_process_takes_anyway() -> None:

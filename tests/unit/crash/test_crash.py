@@ -1,17 +1,13 @@
-"""The account of a crash test, and the breaking of its target DAGs."""
+"""The account of a crash test."""
 
 from __future__ import annotations
 
 import json
-import random
-import shutil
-from pathlib import Path
 
 import pytest
 
 from tests.crash.account import Account
 from tests.crash.recipes import Recipe, work_done
-from tests.crash.targets import BREAKS, FILE, Targets
 
 
 def account(*ids: str) -> Account:
@@ -61,12 +57,6 @@ def test_a_duplicate_that_does_not_say_so_is_hidden():
     assert (counted.lost, counted.duplicates, counted.hidden) == (0, 2, 1)
 
 
-def test_what_the_service_tells_of_leases_is_counted():
-    counted = account("a", "b")
-    counted.count_leases([{"status": "acked", "lease_count": 3}, {"status": "quarantined", "lease_count": 5}])
-    assert (counted.quarantined, counted.redeliveries, counted.most_attempts) == (1, 6, 5)
-
-
 def test_work_that_was_done_is_counted_by_its_files(tmp_path):
     (tmp_path / "a").touch()
     counted = account("a", "b")
@@ -90,51 +80,9 @@ def test_a_dead_letter_is_what_was_done_for_its_message():
 def test_with_a_dead_letter_dag_no_message_may_be_quarantined():
     counted = account("a")
     counted.count_runs([run_of("a")])
-    counted.quarantined = 1
+    counted.count_leases([{"status": "quarantined", "lease_count": 5}])
     assert recipe().kept(counted)
     assert not Recipe("listen", "inbox", work_done, has_dead_letters=True).kept(counted)
-
-
-WHOLE = Path(__file__).parents[2] / "crash" / "dags" / FILE
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    shutil.copy(WHOLE, tmp_path)
-    return tmp_path
-
-
-def turns(folder: Path, seconds: int) -> list[str]:
-    """What the file was like in each of these seconds."""
-    targets, said = Targets(folder, random.Random(1), now=0), []
-    for second in range(seconds):
-        targets.turn(second)
-        text = (folder / FILE).read_text()
-        kinds = [kind for kind, spoil in BREAKS.items() if text == spoil(WHOLE.read_text())]
-        said.append("whole" if text == WHOLE.read_text() else kinds[0])
-    return said
-
-
-def test_every_kind_of_break_comes_within_two_minutes_and_is_mended(folder: Path) -> None:
-    said = turns(folder, 120)
-
-    changes = [now for before, now in zip(["", *said], said, strict=False) if now != before]
-    assert changes[0::2] == ["whole"] * len(changes[0::2])
-    assert set(changes[1::2]) == set(BREAKS)
-
-
-def test_the_end_of_the_sabotage_mends_them(folder: Path) -> None:
-    targets = Targets(folder, random.Random(1), now=0)
-    assert targets.turn(10) in BREAKS
-
-    targets.mend()
-    assert (folder / FILE).read_text() == WHOLE.read_text()
-    assert [each.name for each in folder.iterdir()] == [FILE]
-
-
-@pytest.mark.parametrize("kind", BREAKS)
-def test_a_break_changes_the_file(kind: str) -> None:
-    assert BREAKS[kind](WHOLE.read_text()) != WHOLE.read_text()
 
 
 def test_a_run_is_that_of_all_messages_with_its_key():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 
 import psutil
 import pytest
@@ -12,7 +11,7 @@ from airflow_provider_workflow.client import event_stream, over_aiohttp
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.soak import leaky, probe
+from tests.soak import probe
 from tests.soak.report import (
     GOES_ON,
     GROWS,
@@ -22,7 +21,6 @@ from tests.soak.report import (
     TOO_MANY,
     TOO_SHORT,
     judged,
-    unclosed,
 )
 from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE, Sampler
 from tests.unit.client.conftest import settings_of
@@ -52,8 +50,16 @@ def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(what, secon
     assert verdict(what, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
 
 
-def test_more_than_there_may_ever_be_is_too_many():
-    assert verdict("sessions", [3.0] * len(HALF_HOUR)) == TOO_MANY
+@pytest.mark.parametrize(
+    ("what", "values", "expected"),
+    [
+        ("sessions", [3.0] * len(HALF_HOUR), TOO_MANY),
+        ("tokens issued", HALF_HOUR, GOES_ON),
+        ("tokens issued", [7.0] * len(HALF_HOUR), STANDS_STILL),
+    ],
+)
+def test_more_than_there_may_be_and_renewals_that_do_not_happen_are_found_out(what, values, expected):
+    assert verdict(what, values) == expected
 
 
 def test_memory_is_judged_by_its_slope_and_not_at_all_where_the_time_was_short():
@@ -64,20 +70,7 @@ def test_memory_is_judged_by_its_slope_and_not_at_all_where_the_time_was_short()
     assert verdict(OWN, [100 + at for at in SHORT], SHORT) == TOO_SHORT
 
 
-def test_renewals_that_do_not_happen_show_nothing():
-    assert verdict("tokens issued", HALF_HOUR) == GOES_ON
-    assert verdict("tokens issued", [7.0] * len(HALF_HOUR)) == STANDS_STILL
-
-
 STREAMS = 10
-
-
-@pytest.fixture
-async def leaks(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    monkeypatch.setattr(over_aiohttp, "shared_session", leaky.shared_session)
-    monkeypatch.setattr(event_stream, "listen", leaky.listen)
-    yield
-    await leaky.close()
 
 
 async def verdicts(emulator: EmulatorServer) -> dict[str, str]:
@@ -98,18 +91,3 @@ async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator):
     said = await verdicts(emulator)
     watched = (TO_SERVICE, OPEN_FILES, "sessions", "asyncio tasks")
     assert {what: said[what] for what in watched} == dict.fromkeys(watched, STEADY)
-
-
-async def test_one_that_leaves_sessions_and_streams_open_is_found_out(emulator, leaks):
-    said = await verdicts(emulator)
-    assert said[OPEN_FILES] == said["asyncio tasks"] == GROWS
-    # More than are allowed at most, where a stream happened to take one more.
-    assert said[TO_SERVICE] in (GROWS, TOO_MANY)
-    assert said["sessions"] == TOO_MANY
-
-
-def test_complaints_of_the_logs_are_found(tmp_path):
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "attempt=1.log").write_text("fine\nUnclosed client session\n")
-    (tmp_path / "triggerer.log").write_text("Unclosed connector\nfine\n")
-    assert sorted(unclosed(tmp_path)) == ["Unclosed client session", "Unclosed connector"]

@@ -24,12 +24,6 @@ def _await(condition) -> None:
         time.sleep(0.02)
 
 
-def test_ending_a_session_ends_the_child_that_ignores_sigterm():
-    session = _start(SHELL)
-    end_sessions([session], grace=0.2)
-    _await(lambda: not members(session))
-
-
 def test_ending_a_session_ends_the_orphans_of_a_killed_leader():
     session = _start(SHELL)
     os.kill(session, 9)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tools import structure
 
 
@@ -23,22 +21,6 @@ def test_concepts_are_classes_and_public_functions(tmp_path: Path) -> None:
     figures, _ = measured(tmp_path, f"{till}def pay(): ...\ndef _count(): ...\n")
 
     assert figures["concepts, without emulator"] == 3
-
-
-def test_the_width_of_a_line_is_the_mean_of_those_that_are_not_blank(tmp_path: Path) -> None:
-    assert measured(tmp_path, "A = 1\n\nB = 100\n")[0]["mean width of a line"] == 6
-
-
-def test_a_limit_is_lowered_to_its_figure_and_never_raised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(structure, "LIMITS", tmp_path / "limits.toml")
-    structure.LIMITS.write_text('# Why.\n"files" = 7\n"mean width of a line" = 40.5\n"lines" = 90\n')
-    structure.lower({"files": 6, "mean width of a line": 39.25, "lines": 100})
-
-    assert (
-        structure.LIMITS.read_text() == '# Why.\n"files" = 6\n"mean width of a line" = 39.25\n"lines" = 90\n'
-    )
 
 
 def test_the_length_of_a_function_is_without_its_docstring_and_decorators(tmp_path: Path) -> None:
