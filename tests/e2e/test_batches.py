@@ -1,4 +1,4 @@
-"""Batches in a real Airflow: a killed worker loses nothing, and only its last batch is processed twice."""
+"""Batches in a real Airflow: a worker that is killed loses nothing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_every_step import ON_WORKER, Step, kill_at, stops
-
-__all__ = ["stops"]
+pytestmark = pytest.mark.together
 
 
 def written(file: Path, what: str) -> Counter[str]:
@@ -18,7 +16,6 @@ def written(file: Path, what: str) -> Counter[str]:
     return Counter(line.removeprefix(f"{what} ") for line in lines if line.startswith(f"{what} "))
 
 
-@pytest.mark.together
 def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(stage, inbox, tmp_path):
     file, hold = tmp_path / "given", tmp_path / "given.hold"
     hold.touch()
@@ -37,25 +34,6 @@ def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(s
     assert sorted(written(file, "given").values()) == [1, 1, 1, 1, 2]
 
 
-def test_of_a_worker_killed_before_it_acknowledges_only_that_batch_is_processed_twice(
-    stage, inbox, stops, tmp_path
-):
-    file = tmp_path / "given"
-    ids = inbox.put(*({"n": number} for number in range(6)))
-    step = Step("before acknowledge", ON_WORKER, acked=1, leased=2, times=2)
-    stops.arm(step)
-    run = stage.start("batches_of_two", inbox, file=str(file))
-    kill_at(step, stage, inbox, stops)
-    inbox.expire_leases()
-    result = run.succeeds()
-
-    assert result["processed"]["count"] == 5
-    assert inbox.all_acknowledged()
-    assert set(written(file, "done")) == set(ids)
-    assert sorted(written(file, "done").values()) == [1, 1, 1, 1, 2, 2]
-
-
-@pytest.mark.together
 def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_other_with_it(
     stage, inbox, tmp_path
 ):

@@ -104,21 +104,6 @@ def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stop
     assert inbox.all_acknowledged()
 
 
-def test_a_task_killed_while_it_holds_two_leases_loses_and_doubles_nothing(stage, inbox, stops):
-    # The acknowledgement of the second lease fails, so that it is sent again beside that of the third.
-    step = Step("before acknowledge", ON_WORKER, runs=4, acked=1, leased=3, times=3)
-    inbox.fault("status", "ack", status=400, after=1)
-    ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4})
-    stops.arm(step)
-    run = stage.start("dispatcher_of_two_with_retries", inbox)
-    kill_at(step, stage, inbox, stops)
-    run.reaches("up_for_retry")
-    inbox.expire_leases()
-    run.succeeds()
-    stage.wait_until_succeeded(inbox, ids)
-    assert inbox.all_acknowledged()
-
-
 def test_a_worker_killed_beside_a_dead_letter_loses_and_doubles_nothing(stage, inbox, stops):
     # The second lease has two rejected messages and two that are started, which show who is at fault. Then
     # the dead letters are started: the fourth run is that of the first one.

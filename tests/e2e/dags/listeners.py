@@ -40,7 +40,6 @@ for dag_id, arguments in SENSORS.items():
 DISPATCHERS = {
     "dispatcher": {},
     "dispatcher_with_retries": RETRIES,
-    "dispatcher_of_two_with_retries": {"lease_limit": 2, **RETRIES},
     "dispatcher_with_dead_letters": {
         **RETRIES,
         "dead_letter_dag_id": "dead_letters",
