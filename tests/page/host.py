@@ -35,7 +35,6 @@ CONFIG = {
     "theme": None,
 }
 """Airflow's own settings, as its UI asks for them."""
-APPS = (("Inboxes", "workflow-inboxes", "nav"), ("Message", "workflow-message", "dag_run"))
 
 
 def airflow_ui() -> Path | None:
@@ -112,21 +111,17 @@ class Host:
         return self.api.of_airflow(path) or Answer(start.get(path, {"total_entries": 0}))
 
     def _plugin(self) -> dict[str, Any]:
-        bundle = f"{self.base}workflow/static/inboxes.js?v=1"
-        apps = [
-            {
-                "name": name,
-                "url_route": route,
-                "destination": destination,
-                "category": "browse",
-                "bundle_url": bundle,
-            }
-            for name, route, destination in APPS
-        ]
+        app = {
+            "name": "Inboxes",
+            "url_route": "workflow-inboxes",
+            "destination": "nav",
+            "category": "browse",
+            "bundle_url": f"{self.base}workflow/static/inboxes.js?v=1",
+        }
         lists = ("macros", "flask_blueprints", "fastapi_apps", "fastapi_root_middlewares", "external_views")
         lists += ("appbuilder_views", "appbuilder_menu_items", "global_operator_extra_links", "listeners")
         lists += ("operator_extra_links", "timetables")
-        return {"name": "workflow", "source": "", "react_apps": apps} | {name: [] for name in lists}
+        return {"name": "workflow", "source": "", "react_apps": [app]} | {name: [] for name in lists}
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -202,18 +202,6 @@ def test_many_messages_are_loaded_on_demand_and_filtered(page, visit, api):
     page.get_by_role("cell", name="error 4999").wait_for()
 
 
-def test_a_summary_that_comes_with_the_list_is_not_asked_for(page, visit, api, host):
-    summary = api.summary_of_inbox()
-    summary["counts"]["available"] = 77
-    api.inboxes = [inbox(1, summary=summary), inbox(2)]
-    visit()
-    page.get_by_role("link", name="77").wait_for()
-    page.get_by_role("row").nth(2).get_by_role("link", name="4").wait_for()
-
-    asked = [each.parts[3] for each in host.requests if each.parts[-1] == "summary"]
-    assert set(asked) == {inbox(2)["id"]}
-
-
 def test_an_inbox_is_found_again_where_the_list_was_left(page, visit, api):
     api.inboxes = [inbox(n) for n in range(1, 501)]
     visit()

@@ -4,27 +4,10 @@ from __future__ import annotations
 
 import re
 
-from tests.page.fake_api import CONNECTION, inbox, message
+from tests.page.fake_api import CONNECTION, inbox
 from tests.page.host import airflow_ui, serving
-from tests.page.steps import at
 
 # Where the page is
-
-
-def test_a_link_to_a_filtered_inbox_survives_a_reload(page, visit, api):
-    api.messages = [
-        message(1, status="leased"),
-        message(2),
-        message(3, status="leased", error_message="late"),
-    ]
-    visit(at(more="&status=leased&text=late"))
-
-    for _ in range(2):
-        page.get_by_role("heading", name="orders-1").wait_for()
-        page.get_by_text("1 of 3 messages").wait_for()
-        assert page.get_by_role("searchbox", name="Filter messages").input_value() == "late"
-        assert page.get_by_role("combobox", name="Status").input_value() == "leased"
-        page.reload()
 
 
 def test_a_filter_goes_into_the_url_and_the_way_back_leads_to_the_list(page, visit, api):
