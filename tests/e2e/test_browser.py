@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from airflow_provider_workflow.hooks import connection
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run, Stage
 from tools.airflow_api import AirflowAPIError
 from tools.browser import PATIENCE_SECONDS as ON_PAGE_SECONDS
@@ -91,38 +90,7 @@ def test_the_link_of_several_runs_lists_exactly_these(stage, visit, inbox):
     assert sorted(links.all_inner_texts()) == sorted(inbox.run_id_of(each) for each in ids)
 
 
-@since_3_3
-def test_a_guess_that_failed_and_a_dispatch_of_nothing_offer_no_link(stage, visit, inbox):
-    dispatch = stage.start("dispatcher", inbox)
-    guess = stage.start("skipping_guesser", "none", text="The weather is lovely")
-    dispatch.succeeds()
-    guess.reaches("skipped")
-
-    for run, name in ((dispatch, "Started DAG runs"), (guess, "Open workflow editor")):
-        link = link_of(visit, run, name)
-        visit.page.get_by_text("Extra Links").wait_for()
-        assert link.count() == 0
-
-
 # The form of a connection
-
-
-@since_3_3
-def test_the_form_shows_our_fields_with_their_labels(visit):
-    form = visit.add_connection(CONN_ID)
-
-    for name, label in connection.RELABELED.items():
-        found = form.input(label)
-        assert found.get_attribute("name") == name
-        assert found.get_attribute("placeholder") == connection.PLACEHOLDERS[name]
-        assert found.get_attribute("type") == ("password" if name == "password" else "text")
-    for name in connection.HIDDEN:
-        assert form.dialog.locator(f"[name={name}]").count() == 0
-    form.open("Extra Fields")
-    for name, field in connection.CONN_FIELDS.items():
-        row = form.field(field["label"])
-        row.get_by_text(field["description"]).wait_for()
-        assert row.locator(f"[name=element_{name}]").input_value() == str(field["schema"].get("default", ""))
 
 
 @pytest.fixture

@@ -21,12 +21,6 @@ def test_mapped_guesses_have_a_link_each(stage):
         assert links == {"Open workflow editor": guess["prefilled_url"]}
 
 
-def test_a_text_that_describes_no_workflow_fails_without_a_retry_and_says_why(stage):
-    run = stage.start("guesser", "none", text="The weather is lovely")
-    assert "The description describes no workflow: The prompt does" in run.fails()
-    assert run.task["try_number"] == 1
-
-
 def test_a_pause_whose_answer_is_lost_succeeds_in_the_retry(stage, inbox):
     inbox.fault("drop", "pause_inbox", when="after")
     run = stage.start("pauser", inbox)

@@ -40,15 +40,3 @@ def test_a_task_that_is_killed_while_it_acknowledges_returns_the_same_messages(s
     assert [message["id"] for message in run.succeeds()] == ids
     assert inbox.all_acknowledged()
     assert inbox.lease_counts == [1]
-
-
-def test_part_of_a_lease_is_acknowledged_and_the_rest_is_given_back(stage, inbox):
-    first, second, third = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
-    run = stage.start("lender", inbox)
-    lease = run.succeeds()
-    assert [message["id"] for message in lease["messages"]] == [first, second, third]
-    assert lease["inbox_id"] == inbox.id
-    result = stage.airflow.api.xcom(run.dag_id, run.run_id, "release")
-    assert result == {"done": 2, "lease_ended": 1}
-    states = [inbox.messages[message_id]["status"] for message_id in (first, second, third)]
-    assert states == ["acked", "available", "available"]

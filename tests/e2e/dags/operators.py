@@ -11,9 +11,6 @@ RETRIES = {"retries": 2, "retry_delay": 2}
 with DAG("guesser", schedule=None):
     WorkflowGuessOperator(task_id="work", **TEXT, **RETRIES)
 
-with DAG("skipping_guesser", schedule=None):
-    WorkflowGuessOperator(task_id="work", **TEXT, on_rejected="skip")
-
 with DAG("pauser", schedule=None):
     WorkflowPauseInboxOperator(task_id="work", inbox="{{ dag_run.conf['inbox'] }}", **RETRIES)
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.airflow_internals import airflow_release
-from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator, WorkflowReleaseOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
@@ -19,17 +18,6 @@ def read(value):
     """What a later task gets, as ASCII text that no database and no log can change."""
     return json.dumps(value)
 
-
-@task
-def first_id(lease):
-    return [lease["messages"][0]["id"]]
-
-
-with DAG("lender", schedule=None, default_args={"retries": 0}):
-    lease = WorkflowInboxSensor(**INBOX, **DEFERRED, acknowledge="manual").output
-    one = WorkflowAcknowledgeOperator(task_id="acknowledge", lease=lease, message_ids=first_id(lease))
-    # The lease no longer holds what was acknowledged: only the rest is given back.
-    one >> WorkflowReleaseOperator(task_id="release", lease=lease)
 
 if airflow_release() >= (3, 3):
     for dag_id, arguments in {"receiver": {}, "receiver_that_logs": {"on_rejected": "log"}}.items():
