@@ -82,13 +82,6 @@ class Triggerer:
         task.cancel()
         await asyncio.wait({task})
 
-    async def cancel(self, number: int) -> None:
-        """End a trigger as Airflow does when its task was marked or cleared in the page."""
-        task = self.runner.triggers[number]["task"]
-        self.runner.to_cancel.append(number)
-        await self.runner.cancel_triggers()
-        await asyncio.wait({task})
-
     @property
     def unstored(self) -> list[Any]:
         return [entry.event.payload for entry in self.runner.events]

@@ -15,6 +15,7 @@ import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException
 
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.conftest import EVEN, ODD, Triggerer, beside, event_trigger, put
 from tests.unit.workbench import Workbench
@@ -64,11 +65,6 @@ def test_a_wrong_argument_fails_where_the_dag_is_parsed(wrong: dict[str, Any], f
         WorkflowInboxEventTrigger(**{"inbox": "orders", **wrong})
 
 
-async def test_in_a_triggerer_a_wrong_argument_is_the_one_error_that_it_survives() -> None:
-    with pytest.raises(TypeError, match="lease_limit"):
-        WorkflowInboxEventTrigger("orders", lease_limit=0)
-
-
 def test_a_lease_that_airflow_may_outlast_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="shared_stream_ack_timeout"):
         WorkflowInboxEventTrigger("orders", lease_seconds=300)
@@ -112,19 +108,30 @@ def test_what_a_newer_airflow_has_is_named_with_its_version_and_the_cure(
     assert str(raised.value) == text
 
 
-def test_what_needs_airflow_3_4_is_serialized(release: Callable[[int, int], None]) -> None:
+@pytest.mark.parametrize(
+    ("trigger", "newer"),
+    [
+        (WorkflowInboxEventTrigger, {"per_message": True, "queue": "watchers"}),
+        (WorkflowInboxNoticeTrigger, {"queue": "watchers"}),
+    ],
+)
+def test_what_needs_airflow_3_4_is_serialized(
+    release: Callable[[int, int], None], trigger: Any, newer: dict[str, Any]
+) -> None:
     release(3, 4)
-    path, kwargs = WorkflowInboxEventTrigger("orders", per_message=True, queue="watchers").serialize()
+    path, kwargs = trigger("orders", **newer).serialize()
 
-    assert (kwargs["per_message"], kwargs["queue"]) == (True, "watchers")
-    assert WorkflowInboxEventTrigger(**kwargs).serialize() == (path, kwargs)
+    assert newer.items() <= kwargs.items()
+    assert trigger(**kwargs).serialize() == (path, kwargs)
 
 
 @pytest.mark.since(3, 4, "queues of triggerers")
 def test_airflow_stores_the_queue_of_triggerers_beside_it() -> None:
     from airflow.serialization.encoders import encode_trigger
 
-    assert encode_trigger(WorkflowInboxEventTrigger("orders", queue="watchers"))["queue"] == "watchers"
+    for trigger in (WorkflowInboxEventTrigger, WorkflowInboxNoticeTrigger):
+        assert encode_trigger(trigger("orders", queue="watchers"))["queue"] == "watchers"
+    assert "queue" not in encode_trigger(WorkflowInboxNoticeTrigger("orders"))
 
 
 async def test_an_older_triggerer_survives_one_that_was_stored_before_airflow_was_downgraded(
@@ -174,14 +181,6 @@ def test_whatever_else_shapes_the_polling_is_part_of_the_key() -> None:
 
     assert set(changes) == set(GIVEN) - {"match", "per_message", "queue"}
     assert len(keys | {WorkflowInboxEventTrigger(**GIVEN).shared_stream_key()}) == len(changes) + 1
-
-
-def test_a_producer_is_made_of_the_arguments_and_opens_nothing() -> None:
-    trigger = WorkflowInboxEventTrigger(**GIVEN)
-    producer = WorkflowInboxEventTrigger.create_shared_stream_producer(trigger.serialize()[1])
-
-    assert producer.options.inbox == "orders"  # type: ignore[attr-defined]
-    assert producer.options.min_interval == 4.5  # type: ignore[attr-defined]
 
 
 async def test_it_does_not_run_by_itself() -> None:
@@ -237,16 +236,6 @@ async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
     assert triggerer.unstored == []
     assert bench.service.count("ack") == 0
     assert bench.states == {"a": "available"}
-
-
-async def test_many_watchers_have_one_poller(bench: Workbench, triggerer: Triggerer) -> None:
-    for number in range(10):
-        triggerer.start(event_trigger(match=f"payload.n == `{number}`"))
-    await triggerer.work(62)
-
-    # The first at 2 s, then after 5, 10, 20 and 40 s: as one watcher would.
-    assert bench.service.count("lease") == 4
-    assert bench.service.count("list_inboxes") + bench.service.count("get_inbox") <= 2
 
 
 async def test_each_watcher_gets_what_it_wants_and_all_of_it_is_acknowledged(

@@ -66,23 +66,6 @@ async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on
     assert [level for level, _ in ours(caplog)].count("ERROR") == 1
 
 
-async def test_an_inbox_that_failed_to_initialize_is_an_error_and_its_successor_is_found(
-    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
-    triggerer.start(event_trigger())
-    with caplog.at_level(logging.INFO):
-        await triggerer.work(30)
-        bench.service.store.inboxes.delete(bench.inbox_id)
-        bench.service.store.clock.advance(3600)  # type: ignore[attr-defined]
-        bench.inbox_id = bench.service.open_inbox("orders")
-        bench.put("a")
-        await triggerer.work(700)
-
-    assert triggerer.stored_ids() == ["a"]
-    assert "failed to initialize (subscribe_failed)" in caplog.text
-
-
 async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
     bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -25,7 +24,7 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
+from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.test_leases import ANY_JSON
@@ -126,27 +125,6 @@ def test_an_error_is_one_line_with_a_traceback_if_it_does_not_explain_itself(
     text = f"Inbox orders is unreachable until this is fixed: {cause}"
     assert (record.levelname, record.getMessage()) == ("ERROR", text)
     assert bool(record.exc_info) is not isinstance(error, AirflowException)
-
-
-@dataclass
-class Options:
-    poll_interval: float = 5
-    max_poll_interval: float = 60
-    inbox: str = "orders"
-    workflow_conn_id: str = "workflow_default"
-    wake_on_events: bool = True
-
-
-async def test_a_wake_up_ends_a_wait_after_its_first_second_and_resets_the_waits(
-    fake_clock: FakeClock,
-) -> None:
-    wake_ups: Any = FakeWakeUps(False, True, False)
-    waits = Waits(Options(), wake_ups)
-    for _ in range(3):
-        await waits.wait()
-
-    assert fake_clock.slept == [1, 1, 1]
-    assert wake_ups.waited == [4, 9, 4]
 
 
 class Subclass(WorkflowInboxTrigger):
@@ -389,13 +367,6 @@ async def test_an_inbox_that_is_deleted_while_the_trigger_waits_is_raised(
     fake_clock.then(lambda: bench.hook.delete_inbox("orders"))
     with pytest.raises(NotFoundError):
         await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
-
-
-async def test_an_inbox_that_is_found_and_yet_not_there_is_raised(bench: Workbench) -> None:
-    bench.service.fault("status", operation="lease", status=404, times=None)
-    with pytest.raises(NotFoundError):
-        await fire(trigger())
-    assert bench.service.count("lease") == 1
 
 
 async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_clock: FakeClock) -> None:

@@ -172,21 +172,6 @@ async def test_in_a_triggerer_a_wrong_argument_is_the_one_error_that_it_survives
         trigger(renotify_seconds=1)
 
 
-def test_a_queue_of_triggerers_is_serialized(release: Callable[[int, int], None]) -> None:
-    release(3, 4)
-    path, kwargs = trigger(queue="watchers").serialize()
-    assert kwargs["queue"] == "watchers"
-    assert WorkflowInboxNoticeTrigger(**kwargs).serialize() == (path, kwargs)
-
-
-@pytest.mark.since(3, 4, "queues of triggerers")
-def test_airflow_stores_the_queue_beside_the_trigger() -> None:
-    from airflow.serialization.encoders import encode_trigger
-
-    assert encode_trigger(trigger(queue="watchers"))["queue"] == "watchers"
-    assert "queue" not in encode_trigger(trigger())
-
-
 async def test_of_a_longer_list_ten_pages_are_read_and_there_is_a_notice_a_minute_for_what_they_do_not_show(
     bench: Workbench, day: Day
 ) -> None:
@@ -209,16 +194,6 @@ async def test_a_list_of_ten_pages_is_read_whole(bench: Workbench, day: Day, ord
     bench.put("available")
     assert await day.notices(trigger(), until=1) == [0]
     assert day.pages == [10 if order == "oldest" else 1]
-
-
-async def test_a_service_that_shows_one_page_for_ever_is_not_asked_for_ever(
-    bench: Workbench, day: Day
-) -> None:
-    page = {"results": [], "previous": None, "next": "https://service/messages?cursor=same"}
-    bench.service.fault("status", operation="list_messages", status=200, json=page, times=None)
-    await day.notices(trigger(), until=1)
-
-    assert day.pages == [MOST_PAGES]
 
 
 async def test_five_minutes_of_faults_are_said_once_with_the_cause(
