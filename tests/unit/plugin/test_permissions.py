@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -246,22 +247,19 @@ def test_a_replay_needs_a_dead_letter_and_a_target(
     assert len(buried.replays()) == (1 if code is None else 0)
 
 
-@pytest.mark.parametrize("other", [{"inbox_id": "another"}, {"connection_id": "another"}])
-def test_a_dead_letter_of_another_inbox_or_connection_is_not_replayed(
-    op: TestClient, buried: Burying, other: dict[str, str]
+@pytest.mark.parametrize(
+    "bury",
+    [
+        lambda buried: buried.bury("a", inbox_id="another"),
+        lambda buried: buried.bury("a", connection_id="another"),
+        lambda buried: buried.forge("a", user="bob"),
+    ],
+    ids=["of another inbox", "of another connection", "made by a person"],
+)
+def test_what_is_no_dead_letter_of_the_inbox_is_not_replayed(
+    op: TestClient, buried: Burying, bury: Callable[[Burying], str]
 ) -> None:
-    run_id = buried.bury("a", **other)
-
-    answer = replay(op, run_id)
-
-    assert (answer.status_code, error_of(answer)) == (404, "not_found")
-    assert buried.replays() == {}
-
-
-def test_a_dead_letter_that_a_person_made_is_not_replayed(op: TestClient, buried: Burying) -> None:
-    run_id = buried.forge("a", user="bob")
-
-    answer = replay(op, run_id)
+    answer = replay(op, bury(buried))
 
     assert (answer.status_code, error_of(answer)) == (404, "not_found")
     assert buried.replays() == {}
