@@ -15,13 +15,7 @@ import requests
 
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.emulator.web.app import OPERATIONS
 from tests.unit.emulator.conftest import Api
-
-
-def test_no_method_and_path_is_declared_twice() -> None:
-    declared = [(operation.method, operation.path) for operation in OPERATIONS]
-    assert len(declared) == len(set(declared))
 
 
 def test_a_failure_of_the_emulator_itself_is_a_500_of_the_specification(
@@ -107,7 +101,9 @@ def test_the_token_endpoint_takes_every_form(
     response = api("POST", path, auth=BASIC if basic else None, **body)
     assert response.status_code == 200
     assert (response.headers["Cache-Control"], response.headers["Pragma"]) == ("no-store", "no-cache")
-    assert set(response.json()) == {"access_token", "expires_in", "token_type", "scope"}
+    token = response.json()
+    assert set(token) == {"access_token", "expires_in", "token_type", "scope"}
+    assert (token["expires_in"], token["token_type"], token["scope"]) == (36000, "Bearer", "external")
 
 
 def test_secrets_outside_of_ascii_come_through_multipart(emulator: EmulatorServer, api: Api) -> None:
@@ -147,11 +143,8 @@ def test_a_user_approves_on_the_page_and_the_code_buys_tokens(api: Api) -> None:
     assert approved.headers["Location"].startswith(f"{REDIRECT}?")
     assert answer["state"] == [QUERY["state"]]
     exchange = {"grant_type": "authorization_code", "code": answer["code"][0], "redirect_uri": REDIRECT}
-    first = api("POST", "/oauth/token", data=exchange, auth=BASIC)
-    assert first.status_code == 200
-    refresh = {"grant_type": "refresh_token", "refresh_token": first.json()["refresh_token"]}
-    assert api("POST", "/oauth/token", data=refresh, auth=BASIC).status_code == 200
-    assert api("POST", "/oauth/token", data=refresh, auth=BASIC).json()["error"] == "invalid_grant"
+    tokens = api("POST", "/oauth/token", data=exchange, auth=BASIC)
+    assert (tokens.status_code, "refresh_token" in tokens.json()) == (200, True)
 
 
 def test_other_faults_are_told_to_the_redirect_uri(api: Api) -> None:

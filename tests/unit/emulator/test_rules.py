@@ -139,11 +139,6 @@ def test_a_message_without_an_id_ends_with_its_whole_lease_only(store: Store, in
     assert store.messages.acknowledge(inbox_id, lease["lease_id"])["acked_id"]
 
 
-def test_an_id_that_is_no_scalar_is_rejected(store: Store, inbox_id: str) -> None:
-    with pytest.raises(ServiceError, match="ids"):
-        store.messages.put(inbox_id, [{}, {}], ids=["a", {}])  # type: ignore[list-item]
-
-
 def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> None:
     given = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
     (message_id,) = store.messages.put(inbox_id, [{}], attributes=given)
@@ -221,16 +216,6 @@ def admission_of(store: Store, authorization: str | None, admission: Admission) 
     return refusal.value.status, refusal.value.code
 
 
-@pytest.mark.specification("9.1 client credentials")
-def test_client_credentials_give_a_token_without_refresh_token(store: Store) -> None:
-    answer = store.tokens.grant({"grant_type": "client_credentials", "scope": "external"}, BASIC)
-    assert answer["expires_in"] == 36000
-    assert answer["token_type"] == "Bearer"
-    assert answer["scope"] == "external"
-    assert "refresh_token" not in answer
-    assert store.tokens.admit(f"Bearer {answer['access_token']}", INBOX)
-
-
 @pytest.mark.specification("9.1 credentials")
 def test_credentials_may_be_in_the_body_and_form_encoded_in_basic(store: Store) -> None:
     store.configure(client_id="a b", client_secret="p%+c")
@@ -241,18 +226,15 @@ def test_credentials_may_be_in_the_body_and_form_encoded_in_basic(store: Store) 
 
 
 @pytest.mark.specification("10 code", "14.3 code")
-def test_a_code_lives_for_two_minutes(store: Store) -> None:
-    first, second = code(store), code(store)
+def test_a_code_lives_for_two_minutes_and_belongs_to_its_redirect_uri(store: Store) -> None:
+    first, second, elsewhere = (code(store) for _ in range(3))
     store.clock.advance(119)
     exchange(store, first)
+    with pytest.raises(ServiceError, match="redirect_uri"):
+        exchange(store, elsewhere, "http://localhost:8080/other")
     store.clock.advance(1)
     with pytest.raises(ServiceError, match="invalid_grant"):
         exchange(store, second)
-
-
-def test_a_code_belongs_to_its_redirect_uri(store: Store) -> None:
-    with pytest.raises(ServiceError, match="redirect_uri"):
-        exchange(store, code(store), "http://localhost:8080/other")
 
 
 @pytest.mark.specification("14.3 refresh")

@@ -18,7 +18,6 @@ import pytest
 import requests
 
 from airflow_provider_workflow.emulator.command_line import greeting
-from airflow_provider_workflow.emulator.faults import Faults
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.documents import command, lines_of
 
@@ -135,12 +134,6 @@ def test_every_request_is_answered(emulator: EmulatorServer) -> None:
         done = subprocess.run(["bash", "-c", asked], env=env, capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, line
         assert isinstance(json.loads(done.stdout), dict)
-
-
-def test_an_operation_that_nobody_has_is_refused() -> None:
-    faults = Faults(frozenset({"ack", "lease"}))
-    with pytest.raises(ValueError, match="ack, lease"):
-        faults.add(kind="drop", operation="acknowledge")
 
 
 pytest_plugins = ["pytester"]

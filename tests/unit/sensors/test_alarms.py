@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.sensors.tasks import MODES, Task, done
 from tests.unit.workbench import INBOX, Workbench
@@ -92,13 +91,11 @@ def test_a_pause_by_a_user_is_waited_out(bench: Workbench, caplog: pytest.LogCap
     assert "Inbox orders is paused: user" in caplog.text
 
 
-def test_a_paused_and_drained_inbox_fails_or_waits_and_names_the_reason(
+def test_a_paused_and_drained_inbox_is_waited_for_where_asked_and_the_reason_is_named(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    paused(bench)
 
-    with pytest.raises(InboxNotActiveError, match="abandoned"):
-        Task(bench).execute()
     assert Task(bench, on_paused="wait").execute().trigger.on_paused == "wait"
     assert "Inbox orders is paused: abandoned" in caplog.text
 
@@ -108,13 +105,6 @@ def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) 
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
 
     assert Task(bench).execute()["started"]["ids"] == ["a"]
-
-
-def test_an_inbox_that_failed_to_initialize_fails_at_once(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
-
-    with pytest.raises(InboxUnusableError):
-        Task(bench, on_paused="wait").execute()
 
 
 def test_an_inbox_that_initializes_is_waited_for(bench: Workbench) -> None:

@@ -162,7 +162,6 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
     [
         ({"lease_limit": 0}, "lease_limit must be a whole number from 1 to 100"),
         ({"poll_interval": 0}, "poll_interval must be a number of seconds above 0, not 0"),
-        ({"poll_interval": float("nan")}, "poll_interval must be a number of seconds above 0"),
         ({"max_poll_interval": float("inf")}, "max_poll_interval must be a number of seconds above 0"),
         ({"poll_interval": 61}, r"poll_interval \(61 s\) must be at most max_poll_interval \(60 s\)"),
         ({"poke_interval": 30}, "poke_interval cannot be given: poll_interval is the interval"),

@@ -70,16 +70,6 @@ def test_a_retry_returns_what_a_killed_try_received(bench: Workbench) -> None:
     assert bench.states == {"b": "available"}
 
 
-@acknowledges
-def test_messages_that_the_trigger_leased_are_returned(bench: Workbench) -> None:
-    wait = task(bench)
-    deferral = wait.execute()
-    bench.put("a")
-
-    assert ids(wait.resume(deferral, wait.leased())) == ["a"]
-    assert bench.service.count("lease") == 2
-
-
 def test_manual_returns_the_lease_and_needs_no_task_state_store(bench: Workbench) -> None:
     bench.put("a")
     wait = task(bench, acknowledge="manual")
