@@ -46,7 +46,7 @@ def lease(args: Namespace) -> int:
     result = {name: value for name, value in leased.items() if name != "sent_at"}
     status = (leased.get("inbox_attributes") or {}).get("status")
     if not leased.get("lease_id"):
-        output.note(f"There is nothing to lease (the inbox is {status}).")
+        output.note("There is nothing to lease" + (f" (the inbox is {status})." if status else "."))
         output.show(args.output, result)
         return Exit.NOTHING_TO_LEASE
     head = {"lease_id": leased["lease_id"], "leased_until": leased.get("leased_until"), "inbox": status}

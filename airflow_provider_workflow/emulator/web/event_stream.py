@@ -35,6 +35,7 @@ class EventStream(StreamingResponse):
         self.inbox_id = inbox_id
         self.token = token
         self.pending = 0
+        self.quiet_since = store.clock.now()  # before the client has the headers, or a frame
         self.closed = False
         self.wake_up = asyncio.Event()
 
@@ -47,17 +48,15 @@ class EventStream(StreamingResponse):
 
     async def _frames(self) -> AsyncIterator[bytes]:
         """Yield the frames; messages that arrive after the headers are announced."""
-        quiet_since = self.store.clock.now()
         while self._may_go_on():
-            if self.pending:
-                count, self.pending = self.pending, 0
-                yield b"data: %s\n\n" % json.dumps({"inbox_id": self.inbox_id, "count": count}).encode()
-            elif self.store.clock.now() >= quiet_since + KEEP_ALIVE_SECONDS:
-                yield KEEP_ALIVE
-            else:
-                await self._sleep_until(min(quiet_since + KEEP_ALIVE_SECONDS, self.token.expires_at))
+            silent_until = self.quiet_since + KEEP_ALIVE_SECONDS
+            if not self.pending and self.store.clock.now() < silent_until:
+                await self._sleep_until(min(silent_until, self.token.expires_at))
                 continue
-            quiet_since = self.store.clock.now()
+            self.quiet_since = self.store.clock.now()
+            count, self.pending = self.pending, 0
+            event = json.dumps({"inbox_id": self.inbox_id, "count": count}).encode()
+            yield b"data: %s\n\n" % event if count else KEEP_ALIVE
         self.streams.open.discard(self)  # before the client sees the end
 
     async def _sleep_until(self, moment: float) -> None:
