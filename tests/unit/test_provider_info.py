@@ -203,13 +203,6 @@ def distribution_of(module: str) -> str:
     return name_of(installed().get(top, [top])[0])
 
 
-def test_imports_for_types_are_told_from_others() -> None:
-    tree = ast.parse(
-        "import a.b\nif TYPE_CHECKING:\n    import c\nelse:\n    import d\ndef f():\n    from e.f import g"
-    )
-    assert set(imports_of(tree)) == {"a.b", "d", "e.f"}
-
-
 @pytest.mark.slow
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     tops = {name: name.split(".")[0] for name in imported()}
@@ -241,7 +234,3 @@ def test_the_page_is_on_unless_it_is_switched_off(monkeypatch: pytest.MonkeyPatc
     for value, is_on in {"on": True, " True": True, "off": False, "False": False, "oof": False}.items():
         monkeypatch.setenv("AIRFLOW__WORKFLOW__PAGE", value)
         assert page() is is_on
-
-
-def test_every_option_is_read_by_a_function_of_its_name() -> None:
-    assert all(callable(getattr(config, option)) for option in config.OPTIONS)

@@ -108,7 +108,6 @@ def test_every_row_belongs_to_a_section_that_exists() -> None:
 FOLDERS = ("airflow_provider_workflow", "benchmarks", "dags_examples", "docs", "tests", "tools")
 NUMBER = r"\d+(?:\.\d+)*"
 REFERENCE = re.compile(rf"docs/service\.md\s+({NUMBER}(?:(?:,|\s+and|\s+to)\s+{NUMBER})*)")
-ELSEWHERE = re.compile(r"\bservice facts\b|\bspecification \d|\(specification", re.IGNORECASE)
 
 
 def sources() -> Iterator[tuple[str, str]]:
@@ -123,27 +122,10 @@ def numbers_in(text: str) -> list[str]:
     return [number for found in REFERENCE.findall(text) for number in re.findall(NUMBER, found)]
 
 
-def test_sections_are_numbered_in_order_and_without_gaps() -> None:
-    chapters = [number for number in SECTIONS if "." not in number]
-    assert chapters == [str(each) for each in range(1, len(chapters) + 1)]
-    for chapter in chapters:
-        parts = [number for number in SECTIONS if number.startswith(f"{chapter}.")]
-        assert parts == [f"{chapter}.{each}" for each in range(1, len(parts) + 1)]
-
-
-def test_references_are_found_however_they_are_written() -> None:
-    assert numbers_in("docs/service.md 2.1, 4.1\n    and 11.2). Returns 3") == ["2.1", "4.1", "11.2"]
-    assert numbers_in("docs/service.md 2 to 9; see docs/service.md; 4 of them") == ["2", "9"]
-
-
 def test_every_reference_names_a_section_that_exists() -> None:
     found = {(name, number) for name, text in sources() for number in numbers_in(text)}
     assert len(found) > 50
     assert not [each for each in sorted(found) if each[1] not in SECTIONS]
-
-
-def test_nothing_refers_to_a_paper_that_is_not_in_the_repository() -> None:
-    assert not [name for name, text in sources() if ELSEWHERE.search(text)]
 
 
 @pytest.fixture

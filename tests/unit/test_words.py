@@ -101,17 +101,3 @@ def test_docstrings_and_comments_are_plain() -> None:
 def test_the_documentation_is_plain() -> None:
     assert len(PAGES) > 20
     assert [each for path in PAGES for each in findings(NOT_USED, path, prose(path.read_text()))] == []
-
-
-def test_a_replaced_word_is_found() -> None:
-    source = '"""The bell. `bell`"""\nlog.info("Inbox %s: the bell rang", name)  # in vain'
-
-    assert list(strings(ast.parse(source))) == [(2, "Inbox %s: the bell rang")]
-    assert list(remarks(source)) == [(1, "The bell. "), (2, "# in vain")]
-    assert list(prose("A bell\n```bash\nbell\n```\n[bell](bell.md), `bell`")) == [
-        (1, "A bell"),
-        *((number, "") for number in (2, 3, 4)),
-        (5, "[bell, "),
-    ]
-    texts = [(1, "a bell"), (2, "belles")]
-    assert findings({"bell": "x"}, ROOT / "a.md", texts) == ["a.md:1: 'a bell': say x"]
