@@ -35,6 +35,18 @@ CLASSES = (
 )
 """Names that Airflow's serializers look up when they find such a mark."""
 
+HOSTILE_NAMES = (
+    *("", " ", ".", "..", "...", "../", "../../v2/guess", "..%2f..%2f", "%2e%2e", "%2e%2e%2f", "/", "//"),
+    *("//evil.example.com", "a/b", "a/../b", "a%2fb", "a?b=c", "a?b#c", "a#b", "a&b=c", "a;b", "a=b", "a+b"),
+    *("a b", " a", "a ", "A", "a", "a:b", "a~b", "a..b", "--help", "{{ ti }}", "null", "__classname__"),
+    *("%", "%%", "%00", "%zz", "%E9", "\0", "\n", "a\r\nX-Injected: yes", "\t", "\\", "..\\..\\", "\x7f"),
+    *("\x80", "\xe9", "e\u0301", "\u2028", "\u202e", "\U0001f600", "\ud800", "a\udfff", "\u0661\u0662", "@"),
+    *("user:pw@evil.example.com", "http://evil.example.com/", ":80", "[::1]", "x" * 100, "x" * 5000),
+    *("é" * 1000, "~", "*", "!", "'", '"', "<script>", "{}", "|", "^", "`", "messages", "lease"),
+    *("workflow__", "manual__2026-01-01T00:00:00+00:00", "x" * 240, "x" * 241, "&"),
+)
+"""Names and ids that mean something else in an address, a log or a run id."""
+
 ODD_TEXTS = (
     *("", "\0", "\ud800", "\udfff\ud800", "\u2028", "\ufeff", "\U0001f600"),
     *("e\u0301", "null", "NaN", "1e999"),

@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk import task
-from airflow.sdk.definitions._internal.templater import SandboxedEnvironment
 from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import SetRenderedFields, TriggerDagRun
+from airflow.sdk.execution_time.comms import SetRenderedFields
 from airflow.serialization import serialized_objects
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, airflow_release
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
-from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.client.isolation import forget
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
@@ -98,13 +95,6 @@ def received(airflow: Workbench, payloads: list[Any]) -> None:
         assert [each for each in arrived if not same(arrived[each], sent[each])] == []
 
 
-LARGE = [
-    "x" * 3_000_000,
-    [{"n": n} for n in range(20_000)],
-    {f"key {n}": "\U0001f600" for n in range(10_000)},
-]
-
-
 @pytest.mark.parametrize("through", [dispatched, received])
 @tries(120)
 @given(payloads=Payloads)
@@ -114,11 +104,6 @@ def test_any_payload_reaches_its_run_or_is_returned_unchanged(
     airflow: Workbench, through: Any, payloads: list[Any]
 ) -> None:
     through(airflow, payloads)
-
-
-@pytest.mark.parametrize("through", [dispatched, received])
-def test_a_large_payload_is_one_like_any_other(airflow: Workbench, through: Any) -> None:
-    through(airflow, LARGE)
 
 
 @tries(200)
@@ -144,64 +129,6 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     arrived = {each["id"]: each["payload"] for each in taken.messages}
     assert set(arrived) | set(taken.left_out) == {each["id"] for each in messages}
     assert all(same(arrived[each["id"]], each["payload"]) for each in messages if each["id"] in arrived)
-
-
-@tries(60)
-@given(payload=ANY_PAYLOAD)
-@example(payload=list(TEMPLATES))
-def test_no_payload_is_taken_for_a_template(payload: Any) -> None:
-    sensor = WorkflowInboxSensor(
-        task_id="t", inbox="{{ dag_run.conf['inbox'] }}", acknowledge="manual", deferrable=False
-    )
-    text = payload if isinstance(payload, str) else json.dumps(payload)
-    environment = SandboxedEnvironment(cache_size=0)
-    sensor.render_template_fields({"dag_run": {"conf": {"inbox": text}}}, environment)  # type: ignore[arg-type]
-    # Rendered once, as the DAG's author asked for; what came out of it is not rendered again.
-    assert sensor.inbox == str(text)
-
-
-def conf(value: Any) -> Any:
-    message = TriggerDagRun(dag_id="d", run_id="r", conf={"value": value})
-    return journeys.to_a_run(message)["value"]
-
-
-JOURNEYS = {"conf": conf, "xcom": journeys.through_xcom, "event": journeys.through_event}
-
-
-@pytest.mark.parametrize("journey", JOURNEYS)
-def test_what_airflow_cannot_encode_ends_a_journey(journey: str) -> None:
-    for value in ("\ud800", 2**70):
-        with pytest.raises((ValueError, OverflowError)):
-            JOURNEYS[journey]({"v": value})
-
-
-@pytest.mark.parametrize("journey", ["xcom", "event"])
-def test_marks_of_airflow_are_taken_for_its_own(journey: str) -> None:
-    for value in ({"__classname__": "no.such.Class"}, {"__type": "set", "__var": [1]}):
-        try:
-            arrived = JOURNEYS[journey]({"v": value})
-        except Exception:
-            continue
-        assert arrived != {"v": value}
-
-
-@pytest.mark.skipif(airflow_release() >= (3, 4), reason="Airflow 3.4 rejects them")
-def test_marks_are_nothing_special_in_a_conf() -> None:
-    value = {"__classname__": "builtins.set", "__type": "dict", "__var": {"__id__": 1}, "__data__": []}
-    assert conf(value) == value
-
-
-@pytest.mark.since(3, 4, "the check of a conf")
-def test_marks_are_rejected_in_a_conf() -> None:
-    for mark in SERIALIZATION_KEYS:
-        with pytest.raises(ValueError, match="reserved serialization keys"):
-            conf({"a": [{mark: 1}]})
-
-
-def test_values_that_python_or_json_tells_apart_are_not_the_same() -> None:
-    for one, other in ((1, True), ("1", 1), ([], {}), (None, False), ({"a": 1}, {"a": 1, "b": 1})):
-        assert not same({"v": [one]}, {"v": [other]})
-    assert same({"v": [1]}, {"v": [1.0]})
 
 
 LARGE_PAYLOAD = {"text": "x" * 10_000_000}
