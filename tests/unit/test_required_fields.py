@@ -76,63 +76,38 @@ def lease(service: EmulatorServer, message: dict[str, Any], **fields: Any) -> No
     answer(service, "lease", 201, {"lease_id": LEASE, "results": [message], **fields}, times=1)
 
 
-def ensure(**more: Any) -> Any:
-    given = {"name": "orders", **SUBSCRIPTION, "timeout": 60, **more}
-    return WorkflowEnsureInboxOperator(task_id="t", **given).execute({})
-
-
-HOOK_CALLS = {
-    "list_inboxes": lambda hook: hook.list_inboxes(),
-    "create_inbox": lambda hook: hook.create_inbox(SUBSCRIPTION),
-    "ensure_inbox": lambda hook: hook.ensure_inbox("orders", SUBSCRIPTION),
-    "get_inbox": lambda hook: hook.get_inbox(INBOX),
-    "update_inbox": lambda hook: hook.update_inbox(INBOX, None),
-    "delete_inbox": lambda hook: hook.delete_inbox(INBOX),
-    "pause_inbox": lambda hook: hook.pause_inbox(INBOX),
-    "resume_inbox": lambda hook: (hook.pause_inbox(INBOX), hook.resume_inbox(INBOX)),
-    "list_messages": lambda hook: hook.list_messages(INBOX),
-    "lease_messages": lambda hook: hook.lease_messages(INBOX),
-    "acknowledge_messages": lambda hook: hook.acknowledge_messages(INBOX, LEASE),
-    "release_messages": lambda hook: hook.release_messages(INBOX, LEASE),
-    "guess": lambda hook: hook.guess("an order"),
-    "list_templates": lambda hook: hook.list_templates(limit=1),
-    "unenroll_promotion": lambda hook: hook.unenroll_promotion("1"),
-    "app_token": lambda hook: hook.app_token(),
-}
-
-
-@pytest.mark.parametrize("call", HOOK_CALLS)
-def test_every_call_of_the_hook_reads_the_required_fields_alone(call: str, service: EmulatorServer) -> None:
-    HOOK_CALLS[call](WorkflowHook())
+def ensure() -> Any:
+    return WorkflowEnsureInboxOperator(task_id="t", name="orders", **SUBSCRIPTION, timeout=60).execute({})
 
 
 LEASED = {"lease_id": LEASE, "inbox_id": INBOX, "messages": [{"id": MESSAGE}]}
-OF_INBOXES = ("pause", "resume", "delete")
-"""Operators that are answered with an inbox."""
-OPERATORS = {
-    "pause": (WorkflowPauseInboxOperator, {"inbox": INBOX}),
-    "resume": (WorkflowResumeInboxOperator, {"inbox": INBOX}),
-    "delete": (WorkflowDeleteInboxOperator, {"inbox": INBOX}),
-    "acknowledge": (WorkflowAcknowledgeOperator, {"lease": LEASED}),
-    "release": (WorkflowReleaseOperator, {"lease": LEASED}),
-    "guess": (WorkflowGuessOperator, {"description": "an order"}),
-    "templates": (WorkflowTemplatesOperator, {"limit": 1}),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "status"), [(name, "archived" if name in OF_INBOXES else "active") for name in OPERATORS]
+OPERATORS = (
+    (WorkflowPauseInboxOperator, "archived", {"inbox": INBOX}),
+    (WorkflowResumeInboxOperator, "archived", {"inbox": INBOX}),
+    (WorkflowDeleteInboxOperator, "archived", {"inbox": INBOX}),
+    (WorkflowAcknowledgeOperator, "active", {"lease": LEASED}),
+    (WorkflowReleaseOperator, "active", {"lease": LEASED}),
+    (WorkflowGuessOperator, "active", {"description": "an order"}),
+    (WorkflowTemplatesOperator, "active", {"limit": 1}),
 )
+
+
+@pytest.mark.parametrize(("operator", "status", "arguments"), OPERATORS)
 def test_every_operator_reads_the_required_fields_alone(
-    name: str, status: str, service: EmulatorServer
+    operator: Any, status: str, arguments: dict[str, Any], service: EmulatorServer
 ) -> None:
     show(service, status=status)
-    operator, arguments = OPERATORS[name]
 
     operator(task_id="t", **arguments).execute({})
 
 
-def test_a_message_without_attributes_starts_its_run(service: EmulatorServer, supervisor: Supervisor) -> None:
+@pytest.mark.parametrize("status", [None, "paused", "archived"])
+def test_a_message_with_its_id_alone_starts_its_run_whatever_the_state_beside_its_lease(
+    status: str | None, service: EmulatorServer, supervisor: Supervisor
+) -> None:
+    service.store.messages.lease(INBOX)
+    beside = {"inbox_attributes": {"status": status, "paused_reason": "meteor"}} if status else {}
+    lease(service, {"id": MESSAGE, "status": "frozen"}, **beside)
     ti = TaskInstance(supervisor=supervisor)
     WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
 
@@ -140,47 +115,14 @@ def test_a_message_without_attributes_starts_its_run(service: EmulatorServer, su
     assert service.count("ack") == 1
 
 
-@pytest.mark.parametrize("status", ["paused", "archived"])
-def test_unknown_states_beside_a_lease_do_not_keep_its_message_from_its_run(
-    status: str, service: EmulatorServer, supervisor: Supervisor
-) -> None:
-    message = {"id": MESSAGE, "status": "frozen", "message_attributes": {}}
-    service.store.messages.lease(INBOX)
-    lease(service, message, inbox_attributes={"status": status, "paused_reason": "meteor"})
-    ti = TaskInstance(supervisor=supervisor)
-    WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle").execute({"ti": ti})
+def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(service: EmulatorServer) -> None:
+    show(service, status="paused")
+    assert ensure() == {"id": INBOX, "name": None, "status": "paused", "paused_reason": None}
 
-    assert len(supervisor.runs) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "more"), [("active", {}), ("paused", {}), ("paused", {"paused_reason": "meteor"})]
-)
-def test_an_inbox_that_is_ensured_needs_no_more_than_an_id_and_a_status(
-    status: str, more: dict[str, Any], service: EmulatorServer
-) -> None:
-    show(service, status=status, **more)
-
-    reason = more.get("paused_reason")
-    assert ensure() == {"id": INBOX, "name": None, "status": status, "paused_reason": reason}
-
-
-@pytest.mark.parametrize("more", [{}, {"paused_reason": "meteor"}])
-def test_a_final_failure_without_a_reason_stays_final(more: dict[str, Any], service: EmulatorServer) -> None:
-    show(service, status="initialization_failure", **more)
-    reason = more.get("paused_reason") or "no reason given"
-
-    with pytest.raises(AirflowFailException, match=rf"'orders' failed to initialize \({reason}\)"):
-        ensure()
-
-
-def test_a_failed_inbox_is_created_again_once_and_not_by_each_retry(service: EmulatorServer) -> None:
+    service.emulator.faults.clear()
     show(service, status="initialization_failure")
-
-    with pytest.raises(AirflowFailException, match="'orders' failed to initialize"):
-        ensure(recreate_failed=True)
-    calls = [request.method for request in service.requests if request.operation != "token"]
-    assert calls == ["PUT", "DELETE", "PUT"]
+    with pytest.raises(AirflowFailException, match=r"'orders' failed to initialize \(no reason given\)"):
+        ensure()
 
 
 def test_a_name_that_is_taken_is_final_though_the_subscription_is_not_shown(service: EmulatorServer) -> None:
@@ -220,41 +162,28 @@ COMMANDS = {
 }
 
 
-SHOWING_THE_STATUS = ("inbox show", "inbox ensure", "doctor")
-
-
-@pytest.mark.parametrize(
-    ("command", "status"),
-    [
-        *((command, "archived") for command in COMMANDS),
-        *((command, "paused") for command in SHOWING_THE_STATUS),
-        *((command, "initialization_failure") for command in SHOWING_THE_STATUS),
-    ],
+WITHOUT_OUTPUT = (
+    "Nothing was ",
+    "There is nothing to lease",
+    "Error: Inbox 'orders' failed to initialize",
 )
+"""What commands say that print no result."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_reads_the_required_fields_alone(
-    command: str, status: str, service: EmulatorServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show(service, status=status)
-    main([*command.split(), *COMMANDS[command]])
-
-    out, err = capsys.readouterr()
-    assert out or err.startswith(("Nothing was ", "Error: Inbox 'orders' failed to initialize")), err
-    for said in (out, err):
-        assert "KeyError" not in said
-        assert "unexpected" not in said
-
-
-@pytest.mark.parametrize("command", ["inbox messages", "templates", "doctor"])
-def test_words_that_are_new_are_shown_as_they_are(
     command: str, service: EmulatorServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(service, status="paused", paused_reason="meteor")
-    answer(service, "list_messages", 200, {"results": [{"id": MESSAGE, "status": "frozen"}]})
-    answer(service, "templates", 200, [{"id": 1, "status": "retired"}])
-    main([*command.split(), *COMMANDS[command]])
+    for status in ("archived", "paused", "initialization_failure"):
+        service.emulator.faults.clear()
+        show(service, status=status)
+        main([*command.split(), *COMMANDS[command]])
 
-    word = {"inbox messages": "frozen", "templates": "retired", "doctor": "meteor"}[command]
-    assert word in capsys.readouterr().out
+        out, err = capsys.readouterr()
+        assert out or err.startswith(WITHOUT_OUTPUT), err
+        for said in (out, err):
+            assert "KeyError" not in said
+            assert "unexpected" not in said
 
 
 @pytest.mark.parametrize("is_odd", [False, True])
