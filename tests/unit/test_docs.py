@@ -1,4 +1,4 @@
-"""Pages that are found, links that lead somewhere, and snippets and commands that other tests run."""
+"""Pages that are found, links that lead somewhere, and snippets that other tests run."""
 
 from __future__ import annotations
 
@@ -19,39 +19,6 @@ PYTHON = {
     for folder in (ROOT / "dags_examples", DOCS / "examples")
     for path in folder.rglob("*.py")
 }
-RUN_BY = {
-    "airflow dags list-runs welcome": "tests/e2e/test_tutorial.py",
-    'airflow triggerer > "$AIRFLOW_HOME/triggerer.log" 2>&1 &': "tests/e2e/test_tutorial.py",
-    "kill -9 %1 %2 %3": "tests/e2e/test_tutorial.py",
-    "pip install . --constraint constraints/airflow-3.3.txt": "tests/e2e/test_tutorial.py",
-    "pkill -9 -P $! -f triggerer": "tests/e2e/test_tutorial.py",
-    "airflow connections add workflow_default --conn-json '{": "tests/unit/cli/test_documented_commands.py",
-    "airflow connections add workflow_user --conn-json '{": "tests/unit/cli/test_documented_commands.py",
-    "airflow-workflow dead-letters list --since 7d": "tests/unit/cli/test_documented_commands.py",
-    "airflow-workflow doctor": "tests/e2e/test_login.py",
-    "airflow-workflow inbox ensure invoices --app-key tasks --action-key new_invoice --wait": (
-        "tests/unit/cli/test_documented_commands.py"
-    ),
-    "airflow-workflow login --conn-id workflow_user": "tests/e2e/test_login.py",
-    """airflow-workflow put orders '{"number": 1}' '{"number": 2}' --create""": (
-        "tests/unit/cli/test_documented_commands.py"
-    ),
-    "curl -s http://127.0.0.1:8765/_emulator/messages": "tests/unit/emulator/test_server.py",
-    'export AIRFLOW_HOME="$PWD/airflow"': "tests/e2e/test_testing_example.py",
-    'eval "$(register-python-argcomplete airflow-workflow)"': "tests/unit/cli/test_tree.py",
-    "export AIRFLOW_CONN_WORKFLOW_DEFAULT='{": "tests/unit/test_readme.py",
-    "make bench": "tests/unit/benchmarks",
-    "make crash-test": "tests/e2e/test_crash.py",
-    "make release VERSION=1.2.3": "tests/e2e/test_release.py",
-    "make setup": "Makefile",
-    'make unit UNIT="tests/unit/test_routing.py -k expression" WORKERS=0': "Makefile",
-    "make demo": "tests/e2e/test_demo.py",
-    "make simulate": "tests/unit/simulation/test_program.py",
-    "make soak": "tests/e2e/test_soak.py",
-    "make test": "Makefile",
-    "python -m airflow_provider_workflow.emulator --port 8765": "tests/unit/emulator",
-}
-"""Which test runs a block of commands, by its first line or by the words that this begins with."""
 LANGUAGES = {
     "bash",
     "docker",
@@ -117,17 +84,6 @@ def test_every_example_stands_on_a_page_or_is_linked_from_one() -> None:
     shown = {snippet for page in PAGES for snippet in blocks(page, "python")}
     linked = {((ROOT / page).parent / link).resolve() for page in PAGES for link in LINK.findall(prose(page))}
     assert not [path for text, path in PYTHON.items() if text not in shown and ROOT / path not in linked]
-
-
-def test_every_command_is_run_by_a_test() -> None:
-    commands = {block.splitlines()[0] for page in PAGES for block in blocks(page, "bash")}
-    run = {
-        beginning: {each for each in commands if each == beginning or each.startswith(beginning + " ")}
-        for beginning in RUN_BY
-    }
-    assert not commands - set().union(*run.values())
-    assert not [beginning for beginning, found in run.items() if not found]
-    assert not [path for path in RUN_BY.values() if not (ROOT / path).exists()]
 
 
 def test_every_setting_of_airflow_exists() -> None:

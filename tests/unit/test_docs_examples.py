@@ -15,16 +15,13 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
 from airflow.cli.cli_parser import get_parser
 from airflow.models import Connection
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
-from airflow.sdk.api.datamodels._generated import DagRun, TIRunContext
 from airflow.sdk.definitions.deadline import DeadlineReference
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
 from airflow_provider_workflow.airflow_internals import airflow_release
@@ -81,34 +78,13 @@ def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
 
 def test_the_day_of_a_run_without_a_logical_date() -> None:
     dag = run("day_of_a_message.py")["dag"]
-    message = {"id": "a", "created_at": "2026-02-28T23:59:59Z", "payload": None}
-    template = context_of_a_run(dag.get_task("file_order"), {"message": message})
+    file_order = dag.get_task("file_order")
+    conf = {"message": {"id": "a", "created_at": "2026-02-28T23:59:59Z", "payload": None}}
+    dag_run = SimpleNamespace(conf=conf, run_after=datetime(2026, 3, 1, 1, tzinfo=UTC))
 
-    assert {"ds", "ts", "logical_date", "data_interval_start"} & set(template) == set()
-    template["ti"].task.render_template_fields(template)
-    assert template["ti"].task.env == {"DAY": "2026-03-01", "SENT": "2026-02-28T23:59:59Z"}
-    assert dag.get_task("day").python_callable(dag_run=template["dag_run"]) == "2026-03-01"
-
-
-def context_of_a_run(task: Any, conf: dict[str, Any]) -> Any:
-    """What Airflow gives a task of a run that a message started at one o'clock on the first of March."""
-    now = datetime(2026, 3, 1, 1, tzinfo=UTC)
-    known = {
-        "dag_id": "file_order",
-        "run_id": "workflow__a",
-        "conf": conf,
-        "run_after": now,
-        "start_date": now,
-    }
-    rest = {"run_type": "manual", "state": "running", "consumed_asset_events": []}
-    dag_run = DagRun(**{**dict.fromkeys(DagRun.model_fields), **known, **rest})
-    from_server = TIRunContext(dag_run=dag_run, max_tries=0, should_retry=False, task_reschedule_count=0)
-    ti = RuntimeTaskInstance.model_construct(
-        **{"id": uuid4(), "task": task, "task_id": task.task_id, "dag_id": "file_order"},
-        **{"run_id": "workflow__a", "try_number": 1, "map_index": -1, "start_date": now, "max_tries": 0},
-        _ti_context_from_server=from_server,
-    )
-    return ti.get_template_context()
+    file_order.render_template_fields({"dag_run": dag_run})
+    assert file_order.env == {"DAY": "2026-03-01", "SENT": "2026-02-28T23:59:59Z"}
+    assert dag.get_task("day").python_callable(dag_run=dag_run) == "2026-03-01"
 
 
 def test_a_decorated_function_of_two_tasks() -> None:
@@ -141,7 +117,6 @@ NAMES = {
     for name in (*COUNTERS, *(metrics.PREFIX + gauge for gauge in metrics.GAUGES))
 }
 """What the StatsD exporter makes of the names."""
-UNITS = {"s", "short", "cpm"}
 
 
 def metrics_in(expression: str) -> set[str]:
@@ -194,43 +169,16 @@ def test_the_dashboard_shows_each_metric() -> None:
     assert shown == set(NAMES)
 
 
-def test_a_panel_has_a_title_a_description_a_unit_and_the_chosen_source() -> None:
+def test_a_panel_has_a_description_and_asks_for_what_was_chosen() -> None:
     source = {"type": "prometheus", "uid": "${datasource}"}
 
     for panel in PANELS:
         title = panel["title"]
-        assert title
         assert panel["description"].endswith("."), title
-        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, title
         assert all(part["datasource"] == source for part in (panel, *panel["targets"])), title
         for query in queries(panel):
             assert 'conn_id=~"$conn_id"' in query, title
             assert 'inbox=~"$inbox"' in query or "rate_limited" in query, title
-
-
-def test_panels_have_places_and_numbers_of_their_own() -> None:
-    panels = DASHBOARD["panels"]
-    places = [panel["gridPos"] for panel in panels]
-    taken = [
-        (x, y)
-        for place in places
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    assert len(set(taken)) == len(taken)
-    assert max(place["x"] + place["w"] for place in places) == 24
-
-
-def test_the_source_can_be_chosen_and_the_connection_and_the_inbox() -> None:
-    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
-
-    assert list(variables) == ["datasource", "conn_id", "inbox"]
-    assert variables["datasource"]["type"] == "datasource"
-    assert variables["datasource"]["query"] == "prometheus"
-    for name in ("conn_id", "inbox"):
-        assert metrics_in(variables[name]["query"]["query"]) <= set(NAMES)
 
 
 def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,13 +289,6 @@ def test_every_example_is_run_by_a_test() -> None:
         "Each file of dags_examples/ needs an entry in EXAMPLES of tests/e2e/examples.py: what to put and to"
         " start, and what is to be seen then. tests/e2e/test_examples.py runs it."
     )
-
-
-def test_an_example_is_put_into_the_inbox_that_it_names() -> None:
-    inboxes = {file: example.inbox for file, example in EXAMPLES.items() if example.put}
-
-    assert [file for file, inbox in inboxes.items() if f'"{inbox}"' not in FILES[file]] == []
-    assert [file for file, example in EXAMPLES.items() if example.inbox and not example.put] == []
 
 
 def test_every_example_has_a_test_for_users_to_copy() -> None:

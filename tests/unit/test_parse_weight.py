@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.parse import DAG_FILE, OURS, RECIPES, WORKFLOW
+from benchmarks.parse import DAG_FILE, OURS, WORKFLOW
 from tests.e2e.examples import EXAMPLES
 from tests.unit.loading import loaded
 
@@ -41,31 +41,17 @@ def test_all_that_a_dag_file_can_name_is_light() -> None:
     assert len(of_ours(more)) <= MOST_MODULES
 
 
-@pytest.mark.since(3, 3, "what a trigger of Airflow loads by itself")
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_loads_fewer_than_25_modules_beyond_airflow(recipe: str) -> None:
-    more = loaded(f"import {', '.join(RECIPES[recipe])}", DAG_FILE)
-
-    assert set(RECIPES[recipe]) <= more
-    assert len(more) < 25
-
-
 @pytest.mark.parametrize("path", EXAMPLES_HERE, ids=lambda path: path.name)
-def test_a_dag_that_is_built_is_light(path: Path) -> None:
-    more = loaded(f"import runpy; runpy.run_path({str(path)!r})", DAG_FILE)
+def test_a_dag_that_is_built_is_light_and_warns_of_nothing(path: Path) -> None:
+    more = loaded(
+        "import runpy, warnings\n"
+        "warnings.filterwarnings('error', module='airflow_provider_workflow')\n"
+        f"runpy.run_path({str(path)!r})",
+        DAG_FILE,
+    )
 
     check_light(more)
     assert len(of_ours(more)) <= MOST_MODULES
-
-
-def test_the_examples_import_and_warn_of_nothing() -> None:
-    assert EXAMPLES_HERE
-    loaded(
-        "import runpy, warnings\n"
-        "warnings.filterwarnings('error', module='airflow_provider_workflow')\n"
-        f"for path in {[str(path) for path in EXAMPLES_HERE]!r}: runpy.run_path(path)",
-        DAG_FILE,
-    )
 
 
 NOT_FOR_ALL = {*HEAVY, "jmespath", "starlette", "uvicorn", "urllib3"}

@@ -9,6 +9,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points, packages_distributions
@@ -22,6 +23,7 @@ import pytest
 from airflow.providers_manager import ProvidersManager
 
 from airflow_provider_workflow import config
+from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri
 from airflow_provider_workflow.config import max_event_streams, page, quarantine_check_seconds
 from airflow_provider_workflow.get_provider_info import get_provider_info
 from airflow_provider_workflow.hooks.connection import CONN_FIELDS
@@ -104,7 +106,7 @@ def test_airflow_finds_the_connection_type_with_its_hook() -> None:
     assert hook.connection_testable
 
 
-def test_airflow_finds_links_queues_triggers_and_options() -> None:
+def test_airflow_finds_links_queues_triggers_options_and_assets() -> None:
     manager = ProvidersManager()
     links = {
         f"{PACKAGE}.links.{name}" for name in ("WorkflowEditorLink", "StartedRunsLink", "ReplayedRunLink")
@@ -115,6 +117,8 @@ def test_airflow_finds_links_queues_triggers_and_options() -> None:
     assert f"{PACKAGE}.queues.inbox.WorkflowInboxMessageQueueProvider" in manager.queue_class_names
     assert triggers <= {trigger.trigger_class_name for trigger in manager.trigger}
     assert dict(manager.provider_configs)[NAME]["workflow"]["options"] == config.OPTIONS
+    assert manager.asset_uri_handlers[SCHEME] is sanitize_uri
+    assert manager.asset_factories[SCHEME] is create_asset
 
 
 @pytest.mark.slow
@@ -128,12 +132,6 @@ def test_the_page_for_connections_shows_the_form() -> None:
     assert standard["host"]["title"] == "Base URL"
     assert set(extra) == set(CONN_FIELDS)
     assert extra["oauth_url"]["schema"]["title"] == "Token URL"
-
-
-def test_the_options_of_the_configuration_are_whole() -> None:
-    for section in INFO["config"].values():
-        for option in section["options"].values():
-            assert {"description", "version_added", "type", "example", "default"} <= set(option)
 
 
 SHARED = {
@@ -162,10 +160,8 @@ installed = cache(packages_distributions)
 
 def declared() -> dict[str, set[str]]:
     """Names of the declared distributions: of each extra, and of none under the empty name."""
-    build = [sys.executable, "-m", "hatchling", "metadata"]
-    done = subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
-    metadata = json.loads(done.stdout)
-    groups = {"": metadata["dependencies"], **metadata["optional-dependencies"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
     return {extra: {name_of(each) for each in requirements} for extra, requirements in groups.items()}
 
 
@@ -203,7 +199,6 @@ def distribution_of(module: str) -> str:
     return name_of(installed().get(top, [top])[0])
 
 
-@pytest.mark.slow
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     tops = {name: name.split(".")[0] for name in imported()}
     assert set(tops.values()) >= WITHOUT_DECLARATION

@@ -99,27 +99,6 @@ def test_a_conftest_file_and_the_command_line_may_name_it(pytester: pytest.Pytes
     pytester.runpytest_subprocess("-p", PLUGIN).assert_outcomes(passed=2)
 
 
-def modules_of_a_session(pytester: pytest.Pytester, *arguments: str) -> set[str]:
-    """All modules that are loaded at the end of a session whose test does not use the fixture."""
-    pytester.makeconftest(
-        """
-        import pathlib, sys
-
-        def pytest_unconfigure():
-            pathlib.Path("modules").write_text(" ".join(sys.modules))
-        """
-    )
-    pytester.makepyfile("def test_nothing(): pass")
-    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
-    return set((pytester.path / "modules").read_text().split())
-
-
-def test_a_session_that_does_not_use_it_loads_two_small_modules(pytester: pytest.Pytester) -> None:
-    without = modules_of_a_session(pytester, "-p", f"no:{PLUGIN}")
-
-    assert modules_of_a_session(pytester) - without == {"airflow_provider_workflow", PLUGIN}
-
-
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 ENDS_WITH_ITS_LOOP = "belongs to a running event loop, and ends with it"
 PURE = "a cache of answers that never change"

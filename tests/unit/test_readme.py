@@ -17,7 +17,7 @@ from airflow.sdk import Connection
 from airflow_provider_workflow.client.api import authorization_url
 from airflow_provider_workflow.client.settings import Settings
 from hatch_build import with_absolute_links
-from tests.unit.documents import DOCS, PAGES, ROOT, blocks, command, lines_of, prose
+from tests.unit.documents import DOCS, PAGES, ROOT, command, lines_of, prose
 
 CONNECTION = "docs/connection.md"
 ADD = "airflow connections add"
@@ -42,12 +42,6 @@ def settings_of(text: str) -> Settings:
         password=connection.password,
         extra=connection.extra_dejson,
     )
-
-
-def test_the_first_dag_has_8_lines_of_code() -> None:
-    docstring, *code = filter(None, blocks("README.md", "python")[0].splitlines())
-    assert docstring.startswith('"""')
-    assert len(code) <= 8
 
 
 def test_the_connection_to_paste_is_accepted() -> None:
@@ -107,27 +101,18 @@ def links_of(text: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_link_of_the_long_description_is_absolute() -> None:
-    readme = metadata()["readme"]
-    assert readme["content-type"] == "text/markdown"
-    links = links_of(readme["text"])
-    assert len(links) == len(links_of(PAGES["README.md"])) > 20
-    assert not [link for link in links if not link.startswith("https://")]
-
-
-@pytest.mark.slow
-def test_the_long_description_is_the_readme_but_for_its_links() -> None:
+def test_the_long_description_is_the_readme_with_absolute_links_below_the_urls_of_the_project() -> None:
     def without_links(text: str) -> str:
         return re.sub(r"\]\([^)]*\)", "]()", text)
 
-    assert without_links(metadata()["readme"]["text"]) == without_links(PAGES["README.md"])
-
-
-@pytest.mark.slow
-def test_all_addresses_of_the_project_are_below_its_urls() -> None:
-    hosts = {url.split("/")[2] for url in metadata()["urls"].values()}
-    assert {link.split("/")[2] for link in links_of(metadata()["readme"]["text"])} <= hosts
-    assert set(metadata()["urls"]) >= {"Documentation", "Source", "Changelog"}
+    readme, urls = metadata()["readme"], metadata()["urls"]
+    assert readme["content-type"] == "text/markdown"
+    assert without_links(readme["text"]) == without_links(PAGES["README.md"])
+    links = links_of(readme["text"])
+    assert len(links) == len(links_of(PAGES["README.md"])) > 20
+    assert not [link for link in links if not link.startswith("https://")]
+    assert {link.split("/")[2] for link in links} <= {url.split("/")[2] for url in urls.values()}
+    assert set(urls) >= {"Documentation", "Source", "Changelog"}
 
 
 @pytest.mark.parametrize(

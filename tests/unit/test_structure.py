@@ -37,30 +37,6 @@ def traced() -> tuple[structure.Figures, structure.Names]:
 
 @SINCE
 @pytest.mark.parametrize("label", labels(of_path=True))
-def test_the_path_of_a_message_does_not_grow(
-    traced: tuple[structure.Figures, structure.Names], label: str
-) -> None:
+def test_no_path_of_a_message_grows(traced: tuple[structure.Figures, structure.Names], label: str) -> None:
     check(label, *traced)
-
-
-@SINCE
-@pytest.mark.parametrize(
-    ("path", "first", "passed"),
-    [
-        ("dispatch operator", "WorkflowInboxDispatchOperator.execute", ()),
-        (
-            "deferred sensor",
-            "WorkflowInboxSensor.execute",
-            ("WorkflowInboxTrigger.run", "WorkflowInboxSensor.resume"),
-        ),
-    ],
-)
-def test_the_trace_covers_what_airflow_calls(
-    traced: tuple[structure.Figures, structure.Names], path: str, first: str, passed: tuple[str, ...]
-) -> None:
-    files = traced[1][f"functions per message, {path}"]
-    functions = [name for each in files for name in each.partition(": ")[2].split(", ")]
-
-    assert functions[0] == first
-    assert set(passed) <= set(functions)
-    assert not [each for each in files if each.startswith("emulator/")]
+    assert traced[0][label] > LIMITS[label] / 2, "the trace has missed most of the path"

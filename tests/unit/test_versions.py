@@ -39,11 +39,9 @@ OF_TESTS = {
     "all examples, and the lines of Airflow's own that are known here",
     "leases and acknowledgements in this order",
     "places in which Airflow keeps things",
-    "the check of a conf",
     "the page that is visited here",
     "the set of reserved keys",
     "the task state store, which the traced tasks use,",
-    "what a trigger of Airflow loads by itself",
     "what some modules import",
 }
 """Marks of what only a test needs."""
