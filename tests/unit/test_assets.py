@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers_manager import ProvidersManager
 from airflow.sdk import DAG, Asset
 
-from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri, schedule_of
+from airflow_provider_workflow.assets import create_asset, schedule_of
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.observers import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
@@ -32,13 +31,6 @@ def test_one_run_of_a_schedule_has_all_events_of_its_asset() -> None:
 
     assert dag.timetable.batch_asset_events
     assert dag.timetable.asset_condition == asset
-
-
-def test_airflow_finds_handler_and_factory() -> None:
-    manager = ProvidersManager()
-
-    assert manager.asset_uri_handlers[SCHEME] is sanitize_uri
-    assert manager.asset_factories[SCHEME] is create_asset
 
 
 @pytest.mark.parametrize(
@@ -96,41 +88,34 @@ def dispatched(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperato
     return operator
 
 
+def facets(operator: Any) -> Any:
+    return operator.get_openlineage_facets_on_complete(None)
+
+
 @pytest.mark.usefixtures("openlineage")
 def test_all_routes_are_named(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     bench.put("a")
     operator = dispatched(bench, trigger_dag_id={"handle": "`true`", "other": "`false`"})
-    facet = operator.get_openlineage_facets_on_complete(None).run_facets[lineage.FACET]
-    assert facet.dagIds == ["handle", "other"]
+    assert facets(operator).run_facets[lineage.FACET].dagIds == ["handle", "other"]
 
 
 @pytest.mark.usefixtures("openlineage")
-def test_an_operator_that_did_nothing_names_the_inbox(bench: Workbench) -> None:
-    operator = WorkflowInboxDispatchOperator(task_id="dispatch", inbox=INBOX, trigger_dag_id="handle")
-    for _ in range(2):
-        found = operator.get_openlineage_facets_on_complete(None)
-        assert [each.name for each in found.inputs] == [INBOX]
-        assert found.run_facets == {}
-        operator.execute(bench.context)  # type: ignore[arg-type]
-
-
-@pytest.mark.usefixtures("openlineage")
-def test_a_batch_task_names_the_inbox(bench: Workbench) -> None:
+def test_a_task_that_did_nothing_or_that_works_on_batches_names_the_inbox(bench: Workbench) -> None:
     def work(messages: list[Any]) -> None:
         """Nothing."""
 
-    operator = WorkflowInboxDecoratedOperator(task_id="work", python_callable=work, inbox=INBOX)
-    found = operator.get_openlineage_facets_on_complete(None)
-    assert [each.name for each in found.inputs] == [INBOX]
-    assert found.run_facets == {}
+    idle = WorkflowInboxDispatchOperator(task_id="dispatch", inbox=INBOX, trigger_dag_id="handle")
+    batches = WorkflowInboxDecoratedOperator(task_id="work", python_callable=work, inbox=INBOX)
+    for operator in (idle, dispatched(bench), batches):
+        assert [each.name for each in facets(operator).inputs] == [INBOX]
+        assert facets(operator).run_facets == {}
 
 
 @pytest.mark.usefixtures("openlineage")
 @pytest.mark.parametrize("strange", ["a\n", "x" * 400])
 def test_a_run_whose_id_is_not_known_is_not_named(bench: Workbench, strange: str) -> None:
     bench.put(strange)
-    facet = dispatched(bench).get_openlineage_facets_on_complete(None).run_facets[lineage.FACET]
+    facet = facets(dispatched(bench)).run_facets[lineage.FACET]
 
-    assert facet.started == 1
-    assert facet.startedRunIds == []
+    assert (facet.started, facet.startedRunIds) == (1, [])

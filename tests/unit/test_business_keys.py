@@ -57,9 +57,7 @@ def test_a_redelivered_message_finds_its_run(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("payload", [{}, {"order_id": None}, {"order_id": ""}, "text", None])
-def test_a_message_without_a_key_has_a_run_of_its_own(
-    bench: Workbench, payload: Any, counted: Counted
-) -> None:
+def test_a_message_without_a_key_has_its_own_run(bench: Workbench, payload: Any, counted: Counted) -> None:
     bench.put("a", "b", payload=payload if payload is not None else [])
     dispatched(bench)
 

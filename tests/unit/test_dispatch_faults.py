@@ -60,9 +60,7 @@ def test_an_airflow_that_cannot_be_asked_after_its_5xx_is_at_fault_itself(bench:
     assert bench.states == {"b": "leased", "c": "available"}
 
 
-def test_a_release_that_fails_does_not_hide_the_fault(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_release_does_not_hide_the_fault(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
     bench.put("a", "b")
     bench.supervisor.fail(api_error(404))
     bench.service.fault("status", operation="release", status=503, times=None)
@@ -72,9 +70,7 @@ def test_a_release_that_fails_does_not_hide_the_fault(
     assert "1 messages are redelivered when their lease expires" in caplog.text
 
 
-def test_a_lease_that_waited_at_the_rate_gate_starts_its_runs(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+def test_a_lease_held_up_by_the_rate_gate_starts_its_runs(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put("a")
     headers = {"Retry-After": "40"}
     bench.service.fault("status", operation="lease", status=429, headers=headers, times=1)
@@ -141,9 +137,7 @@ def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -
 
 
 @pytest.mark.parametrize("count", [2, None])
-def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(
-    bench: Workbench, count: int | None
-) -> None:
+def test_a_redelivered_message_goes_to_the_dag_with_its_run(bench: Workbench, count: int | None) -> None:
     bench.supervisor.dags |= {"late", "work"}
     bench.put("a")
     bench.start_before("a", "work")
@@ -157,9 +151,7 @@ def test_a_message_that_comes_again_goes_to_the_dag_that_has_its_run(
     assert bench.states == {}
 
 
-def test_a_task_does_not_lease_again_what_it_left_to_its_lease(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+def test_what_was_left_to_its_lease_is_not_leased_again(bench: Workbench, fake_clock: FakeClock) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
     bench.supervisor.on_start = lambda: fake_clock.advance(61)
     bench.put("no", payload={"wanted": False})
@@ -171,9 +163,7 @@ def test_a_task_does_not_lease_again_what_it_left_to_its_lease(
     assert bench.states["no"] == "available"
 
 
-def test_a_lease_is_no_larger_than_the_pace_of_airflow_allows(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+def test_a_lease_is_as_large_as_the_pace_of_airflow_allows(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put(*(f"m{number}" for number in range(60)))
     bench.supervisor.on_start = lambda: fake_clock.advance(2)
     dispatcher = bench.dispatcher(lease_seconds=60)
@@ -185,9 +175,7 @@ def test_a_lease_is_no_larger_than_the_pace_of_airflow_allows(
     assert bench.states == {}
 
 
-def test_a_lease_that_began_slowly_is_followed_by_larger_ones(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+def test_after_a_lease_that_began_slowly_larger_ones_follow(bench: Workbench, fake_clock: FakeClock) -> None:
     bench.put(*(f"m{number}" for number in range(110)))
     pauses = iter([40.0, *[0.1] * 109])
     bench.supervisor.on_start = lambda: fake_clock.advance(next(pauses))

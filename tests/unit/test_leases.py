@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, encoded, without_lease
+from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, without_lease
 from airflow_provider_workflow.dispatch.rejections import probes_of
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -85,20 +84,6 @@ def test_a_megabyte_crosses_and_the_rest_is_named() -> None:
     assert taken.left_out == ["c", "d"]
 
 
-def test_a_text_is_written_in_small_steps_and_the_rest_of_one_that_is_too_long_is_not() -> None:
-    class Items(list[Any]):
-        def __iter__(self) -> Any:
-            for item in super().__iter__():
-                read.append(item)
-                yield item
-
-    read: list[int] = []
-    with pytest.raises(ValueError, match="too long"):
-        encoded(Items(range(1000)), longest=50)
-    assert len(read) < 50
-    assert encoded(Items(range(1000))) == json.dumps(list(range(1000)))
-
-
 def test_a_payload_too_deep_for_json_stays_behind() -> None:
     deep: Any = 1
     for _ in range(100_000):
@@ -167,12 +152,15 @@ def test_the_number_of_probes_doubles_up_to_128() -> None:
     ]
 
 
-def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench) -> None:
+@pytest.mark.parametrize("missing", ["second", "dead"])
+def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench, missing: str) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.dags |= {"second"}
+    bench.supervisor.dags.discard(missing)
     bench.put("a")
-    dispatcher = bench.dispatcher({"handle": "payload.x", "missing": "payload"})
 
-    with pytest.raises(TargetError, match=r"'missing' was not found\. Deploy it"):
-        dispatcher.drain()
+    with pytest.raises(TargetError, match=rf"'{missing}' was not found\. Deploy it"):
+        bench.dispatcher({"handle": "payload.x", "second": "payload"}).drain()
     assert bench.service.count("lease") == 0
 
 
@@ -235,18 +223,6 @@ def test_params_that_reject_every_conf_for_an_hour_quarantine_nothing(
         clock.advance(3600)
     assert sorted(bench.supervisor.started) == sorted(ids)
     assert bench.states == {}
-
-
-def test_after_a_failed_try_a_message_is_leased_for_an_hour_until_a_run_starts(bench: Workbench) -> None:
-    bench.put(*"abc")
-    bench.supervisor.refuse("", REJECTED)
-    listener = Listener(bench)
-    listener.next_try()
-    bench.supervisor.faults.clear()
-    listener.next_try()
-
-    assert leases(bench)[:3] == [(1, 300), (1, 3600), (100, 300)]
-    assert bench.supervisor.started == ["b", "c"], "the first is leased by the try before"
 
 
 def test_a_run_that_exists_is_no_proof_that_the_target_takes_others(bench: Workbench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import logging
 import re
 from collections.abc import Iterator
@@ -76,43 +75,30 @@ def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) 
 
     assert spans.names == ["lease orders", "start_run orders", "start_run orders", "acknowledge orders"]
     lease, start, _, acknowledge = spans.all
-    port = int(bench.service.base_url.rpartition(":")[2])
     common = {"messaging.system": "workflow_inbox", "messaging.destination.name": INBOX}
-    lease_id = bench.sent("ack")[0]["lease_id"]
-    server = {"server.address": "127.0.0.1", "server.port": port}
-    assert attributes(lease) == {
+    of_call = {
         **common,
-        **server,
-        "messaging.operation.name": "lease",
-        "messaging.operation.type": "receive",
-        f"{OURS}.lease_id": lease_id,
+        "server.address": "127.0.0.1",
+        "server.port": int(bench.service.base_url.rpartition(":")[2]),
+        f"{OURS}.lease_id": bench.sent("ack")[0]["lease_id"],
         "messaging.batch.message_count": 2,
     }
+    operation, kind = "messaging.operation.name", "messaging.operation.type"
+    assert attributes(lease) == {**of_call, operation: "lease", kind: "receive"}
+    assert attributes(acknowledge) == {**of_call, operation: "acknowledge", kind: "settle"}
     assert attributes(start) == {
         **common,
-        "messaging.operation.name": "start_run",
-        "messaging.operation.type": "process",
+        operation: "start_run",
+        kind: "process",
         "messaging.message.id": "a",
         f"{OURS}.dag_id": "handle",
         f"{OURS}.run_id": bench.run_id("a"),
         f"{OURS}.outcome": "started",
         f"{OURS}.dead_letter": False,
     }
-    assert attributes(acknowledge) == {
-        **common,
-        **server,
-        "messaging.operation.name": "acknowledge",
-        "messaging.operation.type": "settle",
-        f"{OURS}.lease_id": lease_id,
-        "messaging.batch.message_count": 2,
-    }
-    assert [span.kind for span in (lease, start, acknowledge)] == [
-        SpanKind.CLIENT,
-        SpanKind.CONSUMER,
-        SpanKind.CLIENT,
-    ]
+    assert [span.kind for span in (lease, acknowledge)] == [SpanKind.CLIENT] * 2
+    assert start.kind is SpanKind.CONSUMER
     assert {span.status.status_code for span in spans.all} == {StatusCode.UNSET}
-    assert all(span.start_time <= span.end_time for span in spans.all)  # type: ignore[operator]
 
 
 def test_a_rejected_run_has_the_type_of_its_error(bench: Workbench, spans: Spans) -> None:
@@ -182,21 +168,14 @@ def test_a_message_brings_its_trace(bench: Workbench, spans: Spans, newer: None)
     assert [link.context.span_id for link in start.links] == [of_task.get_span_context().span_id]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        7,
-        [BROUGHT],
-        BROUGHT.upper(),
-        BROUGHT + "-more",
-        "ff" + BROUGHT[2:],
-        BROUGHT.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32),
-        BROUGHT.replace("00f067aa0ba902b7", "0" * 16),
-        BROUGHT * 10_000,
-    ],
-    ids=lambda value: repr(value)[:20],
-)
+OTHER_VERSION = "ff" + BROUGHT[2:]
+NO_TRACE = BROUGHT.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32)
+NO_SPAN = BROUGHT.replace("00f067aa0ba902b7", "0" * 16)
+LONGER = (f"{BROUGHT}-more", BROUGHT * 10_000)
+MALFORMED = (None, 7, [BROUGHT], BROUGHT.upper(), OTHER_VERSION, NO_TRACE, NO_SPAN, *LONGER)
+
+
+@pytest.mark.parametrize("value", MALFORMED, ids=lambda value: repr(value)[:20])
 def test_a_malformed_trace_is_ignored(bench: Workbench, spans: Spans, newer: None, value: Any) -> None:
     bench.put("a", payload={"traceparent": value})
     Task(bench, trace_context="payload.traceparent", deferrable=False).execute()
@@ -224,28 +203,13 @@ def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) 
 
 
 def test_only_the_api_is_imported_and_only_where_spans_are_made() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        named = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-        modules = {
-            name
-            for node in named
-            for name in (
-                [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else [each.name for each in node.names]
-            )
-            if name.split(".")[0] == "opentelemetry"
-        }
-        assert path.name == "tracing.py" or not modules
-        assert modules <= {
-            "opentelemetry",
-            "opentelemetry.context",
-            "opentelemetry.trace",
-            "opentelemetry.trace.propagation.tracecontext",
-        }
-        at_import = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-        assert "opentelemetry" not in "".join(map(ast.unparse, at_import))
+    public = {"", ".context", ".trace", ".trace.propagation.tracecontext"}
+    imports = re.compile(r"^( *)(?:from|import) opentelemetry([\w.]*)", re.MULTILINE)
+    found = {path: imports.findall(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    assert [path.name for path, lines in found.items() if lines] == ["tracing.py"]
+    lines = [line for each in found.values() for line in each]
+    assert {name for _, name in lines} <= public
+    assert all(indent for indent, _ in lines), "not when the module is imported"
 
 
 WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
@@ -280,9 +244,7 @@ def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted
     assert counted.tags == [WHERE]
 
 
-def test_a_resumed_sensor_counts_under_the_name_that_its_trigger_knows(
-    bench: Workbench, counted: Counted
-) -> None:
+def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, counted: Counted) -> None:
     listener = Task(bench)
     deferral = listener.execute()
     bench.put("a")
@@ -305,9 +267,6 @@ def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest
 @given(st.text())
 def test_a_tag_is_plain(value: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", metrics.safe(value))
-
-
-def test_what_is_plain_already_is_not_changed() -> None:
     assert metrics.safe("orders-2.eu_west") == "orders-2.eu_west"
 
 

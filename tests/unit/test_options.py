@@ -38,6 +38,7 @@ GOOD: dict[str, Any] = {
     "max_messages": None,
     "max_unfinished_runs": None,
 }
+TEMPLATE = "{{ params.value }}"
 OUTPUT = SimpleNamespace(resolve=lambda context: "not ][")
 """Stands for the output of another task, whose value is known when the task runs."""
 
@@ -60,11 +61,9 @@ def test_a_number_out_of_range_is_named_with_its_range(field: str, value: Any, b
         check_limits(**{**GOOD, field: value})
 
 
-@pytest.mark.parametrize("edge", [{"lease_limit": 1}, {"lease_seconds": 60}, {"lease_seconds": 3600}])
-def test_the_ends_of_a_range_belong_to_it(edge: dict[str, int]) -> None:
-    limits = check_limits(**{**GOOD, **edge})
-
-    assert all(getattr(limits, name) == value for name, value in edge.items())
+def test_the_ends_of_a_range_belong_to_it() -> None:
+    for name, value in (("lease_limit", 1), ("lease_seconds", 60), ("lease_seconds", 3600)):
+        assert getattr(check_limits(**{**GOOD, name: value}), name) == value
 
 
 def test_a_choice_is_named_with_what_it_may_be() -> None:
@@ -106,15 +105,9 @@ def test_templates_and_outputs_of_other_tasks_are_left_alone(targets: Any, match
     check_routes(targets, match)
 
 
-@pytest.mark.parametrize(
-    ("value", "later"),
-    [
-        *((value, True) for value in ("{{ params.x }}", "a {% if x %}b{% endif %}", OUTPUT)),
-        *((value, False) for value in ("plain", {"a": 1}, None)),
-    ],
-)
-def test_templates_and_outputs_are_known_later(value: Any, later: bool) -> None:
-    assert known_later(value) is later
+def test_templates_and_outputs_are_known_later() -> None:
+    assert all(map(known_later, (TEMPLATE, "a {% if x %}b{% endif %}", OUTPUT)))
+    assert not any(map(known_later, ("plain", {"a": 1}, None)))
 
 
 @pytest.mark.parametrize(("value", "number"), [("12", 12), (12, 12), ("x", "x"), ("²", "²"), (None, None)])
@@ -122,22 +115,14 @@ def test_a_number_that_became_text_is_a_number_again(value: Any, number: Any) ->
     assert whole_number(value) == number
 
 
-@pytest.mark.parametrize("value", ["a text", "{{ params.x }}", OUTPUT])
-def test_a_text_that_is_there_or_comes_later_is_kept(value: Any) -> None:
-    assert check_string("name", value, 12) is value
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("", "name must be a string that is not empty"),
-        (5, "name must be a string that is not empty"),
-        ("a text too long", "name must have at most 12 characters, not 15"),
-    ],
-)
-def test_a_text_that_is_wrong_is_named(value: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        check_string("name", value, 12)
+def test_a_text_is_kept_or_comes_later_or_what_is_wrong_with_it_is_named() -> None:
+    for value in ("a text", TEMPLATE, OUTPUT):
+        assert check_string("name", value, 12) is value
+    for wrong in ("", 5):
+        with pytest.raises(ValueError, match="name must be a string that is not empty"):
+            check_string("name", wrong, 12)
+    with pytest.raises(ValueError, match="name must have at most 12 characters, not 15"):
+        check_string("name", "a text too long", 12)
 
 
 SECONDS_10, MINUTES_10 = timedelta(seconds=10), timedelta(minutes=10)
@@ -158,9 +143,13 @@ def a_dag(**default_args: Any) -> Iterator[DAG]:
         yield dag
 
 
-def scheduled(dag: DAG) -> dict[str, Any]:
+def scheduled(dag: DAG, task_id: str = "t") -> dict[str, Any]:
+    """The retries of a task as the scheduler reads them."""
     serialization = serialized_objects.DagSerialization
-    (task,) = serialization.from_dict(serialization.to_dict(dag)).tasks
+    return retries_of(serialization.from_dict(serialization.to_dict(dag)).get_task(task_id))
+
+
+def retries_of(task: Any) -> dict[str, Any]:
     return {name: getattr(task, name) for name in NAMES}
 
 
@@ -190,32 +179,33 @@ def dispatch_operator(**options: Any) -> Any:
     return WorkflowInboxDispatchOperator(task_id="t", **START_RUNS, **options)
 
 
-def test_an_explicit_value_wins() -> None:
-    made = dispatch_operator(**EXPLICIT)
-
-    assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
-    assert dispatch_operator(max_retry_delay=None).max_retry_delay is None
-
-
-@pytest.mark.parametrize("level", ["dag", "outer task group", "task group", "task"])
-def test_default_args_win(level: str) -> None:
+@pytest.mark.parametrize("level", ["dag", "outer task group", "task group", "task", "argument"])
+def test_an_explicit_value_of_a_task_and_of_a_mapped_one_wins(level: str) -> None:
     at = defaultdict(dict, {level: EXPLICIT})
     with (
-        a_dag(**at["dag"]),
+        a_dag(**at["dag"]) as dag,
         TaskGroup("outer", default_args=at["outer task group"]),
         TaskGroup("inner", default_args=at["task group"]),
     ):
-        made = dispatch_operator(default_args=at["task"])
+        given = {"default_args": at["task"], **at["argument"]}
+        made = dispatch_operator(**given)
+        partial = WorkflowInboxDispatchOperator.partial(task_id="mapped", **given)
+        mapped = partial.expand_kwargs([START_RUNS])
 
-    assert {name: getattr(made, name) for name in NAMES} == EXPLICIT
+    assert retries_of(made) == retries_of(mapped.unmap(START_RUNS)) == EXPLICIT
+    assert scheduled(dag, mapped.task_id) == EXPLICIT
 
 
 def test_a_longer_first_pause_raises_the_default_limit_but_not_an_explicit_one() -> None:
     day = timedelta(days=1)
+    with a_dag(retry_delay=day) as dag:
+        WorkflowInboxSensor.partial(task_id="t", trigger_dag_id="handle").expand(inbox=["a", "b"])
 
+    assert scheduled(dag)["max_retry_delay"] == day
     assert dispatch_operator(retry_delay=86400).max_retry_delay == day
     assert dispatch_operator(retry_delay=5).max_retry_delay == MINUTES_10
     assert dispatch_operator(retry_delay=day, max_retry_delay=MINUTES_10).max_retry_delay == MINUTES_10
+    assert dispatch_operator(max_retry_delay=None).max_retry_delay is None
 
 
 def test_a_class_of_the_users_own_keeps_the_defaults_that_it_does_not_replace() -> None:
@@ -229,31 +219,6 @@ def test_a_class_of_the_users_own_keeps_the_defaults_that_it_does_not_replace() 
     assert dag.task_ids == ["t", "mapped"]
     assert (made.retries, made.retry_delay) == (mapped.retries, mapped.retry_delay) == (7, SECONDS_10)
     assert made.max_retry_delay == mapped.max_retry_delay == MINUTES_10
-
-
-@pytest.mark.parametrize("level", ["dag", "outer task group", "task", "argument"])
-def test_an_explicit_value_of_a_mapped_task_wins(level: str) -> None:
-    at = defaultdict(dict, {level: EXPLICIT})
-    with (
-        a_dag(**at["dag"]) as dag,
-        TaskGroup("outer", default_args=at["outer task group"]),
-        TaskGroup("inner"),
-    ):
-        partial = WorkflowInboxDispatchOperator.partial(
-            task_id="t", default_args=at["task"], **at["argument"]
-        )
-        mapped = partial.expand_kwargs([START_RUNS])
-
-    assert scheduled(dag) == EXPLICIT
-    unmapped = mapped.unmap(START_RUNS)
-    assert {name: getattr(unmapped, name) for name in NAMES} == EXPLICIT
-
-
-def test_a_longer_first_pause_raises_the_default_limit_of_a_mapped_task() -> None:
-    with a_dag(retry_delay=timedelta(hours=1)) as dag:
-        WorkflowInboxSensor.partial(task_id="t", trigger_dag_id="handle").expand(inbox=["a", "b"])
-
-    assert scheduled(dag)["max_retry_delay"] == timedelta(hours=1)
 
 
 @pytest.mark.since(3, 3, "the task state store")
@@ -286,9 +251,6 @@ def test_the_defaults_of_an_operator_win_over_those_of_the_whole_airflow() -> No
     assert done.stdout.splitlines()[-1] == "20 0:00:10 20 0:00:10 3"
 
 
-DAY = "20260101"
-"""A name that Python reads as a number."""
-TEMPLATE = "{{ params.value }}"
 ROUTED = {"task_id": "a", "trigger_dag_id": "handle"}
 SUBSCRIPTION = {"app_key": "shop", "action_key": "order"}
 
@@ -302,34 +264,13 @@ def rendered(make: Callable[[], Any], value: Any, ti: Any = None) -> tuple[Any, 
     return context["task"], context
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: WorkflowInboxDispatchOperator(inbox=TEMPLATE, **ROUTED),
-        lambda: WorkflowInboxSensor(inbox=TEMPLATE, deferrable=False, mode="reschedule", **ROUTED),
-    ],
-    ids=["operator", "sensor"],
-)
-def test_a_number_is_the_name_of_an_inbox(bench: Workbench, make: Callable[[], Any]) -> None:
-    bench.service.open_inbox(DAY)
-    bench.service.put(DAY, {"n": 1}, ids=["a"])
-    operator, context = rendered(make, DAY, bench.ti)
+def test_a_number_is_the_name_of_an_inbox(bench: Workbench) -> None:
+    bench.service.open_inbox("20260101")
+    bench.service.put("20260101", {"n": 1}, ids=["a"])
+    make = lambda: WorkflowInboxSensor(inbox=TEMPLATE, deferrable=False, **ROUTED)  # noqa: E731
+    operator, context = rendered(make, "20260101", bench.ti)
 
     assert operator.execute(context)["started"]["ids"] == ["a"]
-
-
-def test_an_inbox_whose_name_is_a_number_is_managed(bench: Workbench) -> None:
-    for make in (
-        lambda: WorkflowEnsureInboxOperator(task_id="a", name=DAY, wait_until_active=False, **SUBSCRIPTION),
-        lambda: WorkflowPauseInboxOperator(task_id="a", inbox=DAY),
-        lambda: WorkflowResumeInboxOperator(task_id="a", inbox=DAY),
-        lambda: WorkflowDeleteInboxOperator(task_id="a", inbox=DAY),
-    ):
-        operator, context = rendered(make, None)
-        operator.execute(context)
-
-    changes = ("ensure_inbox", "pause_inbox", "resume_inbox", "delete_inbox")
-    assert [bench.service.count(change) for change in changes] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -106,12 +106,9 @@ def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
     assert f"{field} is or contains " in caplog.text
 
 
-def test_depth_counts_from_the_payload_and_ends_at_147() -> None:
+def test_a_payload_of_147_levels_or_more_is_stored_as_text_however_deep_it_is() -> None:
     assert unstorable(nested(146)) is None
     assert "147 levels" in str(unstorable(nested(147)))
-
-
-def test_a_payload_too_deep_for_the_standard_library_is_stored_whole() -> None:
     message = storable({"id": "m", "payload": nested(10_000)})
 
     assert message["payload"] is None
@@ -147,35 +144,20 @@ def force(bench: Workbench, status: str) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, status, HOSTILE)
 
 
-def ensure(**arguments: Any) -> Any:
-    inbox = {"name": INBOX, "app_key": "app", "action_key": "action"}
-    return WorkflowEnsureInboxOperator(task_id="t", **inbox, **arguments).execute({})
-
-
 def fails(said: list[str], call: Callable[[], Any]) -> None:
     with pytest.raises(AirflowException) as caught:
         call()
     said.append(str(caught.value))
 
 
-@pytest.mark.parametrize("status", ["paused", "initialization_failure"])
-def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(
-    bench: Workbench, said: list[str], status: str
-) -> None:
-    force(bench, status)
-    fails(said, Task(bench).execute)
+def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(bench: Workbench, said: list[str]) -> None:
+    for status in ("paused", "initialization_failure"):
+        force(bench, status)
+        fails(said, Task(bench).execute)
 
 
 @pytest.mark.usefixtures("said")
-def test_why_an_inbox_is_paused_as_a_waiting_sensor_says_it(bench: Workbench) -> None:
-    force(bench, "paused")
-    Task(bench, on_paused="wait").execute()
-
-
-@pytest.mark.usefixtures("said")
-async def test_why_an_inbox_is_paused_as_a_waiting_trigger_says_it(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+async def test_why_an_inbox_is_paused_as_a_trigger_says_it(bench: Workbench, fake_clock: FakeClock) -> None:
     def resume() -> None:
         bench.service.store.inboxes.resume(bench.inbox_id)
         bench.put("a")
@@ -192,45 +174,33 @@ def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) 
     fails(said, lambda: health.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))
 
 
-def ensured_inbox(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
-    inbox = {**bench.hook.get_inbox(INBOX), "paused_reason": HOSTILE, **fields}
-    monkeypatch.setattr(manage_inbox, "ensure_inbox", lambda *_: inbox)
-
-
-def test_why_an_inbox_is_paused_or_failed_as_the_operator_that_ensures_it_says_it(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    ensured_inbox(bench, monkeypatch, status="paused")
-    ensure()
-    ensured_inbox(bench, monkeypatch, status="initialization_failure", name=HOSTILE)
-    fails(said, ensure)
-    fails(said, lambda: ensure(recreate_failed=True))
-
-
-def test_what_is_said_of_an_inbox_that_has_the_name(
+def test_what_an_operator_says_of_an_inbox_that_it_ensures_or_changes(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     subscription: Any = {"app_key": "app", "action_key": "action", "inputs": {"a": HOSTILE}}
-    inbox = {"id": HOSTILE, "name": INBOX, "status": "active", "subscription": subscription}
-    monkeypatch.setattr(WorkflowHook, "list_inboxes", lambda *_, **__: [inbox])
-    fails(said, lambda: manage_inbox.ensure_inbox(bench.hook, INBOX, subscription, None))
+    inbox = {**bench.hook.get_inbox(INBOX), "paused_reason": HOSTILE}
 
+    def ensure(status: str, **arguments: Any) -> None:
+        monkeypatch.setattr(manage_inbox, "ensure_inbox", lambda *_: {**inbox, "status": status})
+        given = {"name": INBOX, "app_key": "app", "action_key": "action", **arguments}
+        WorkflowEnsureInboxOperator(task_id="t", **given).execute({})
 
-@pytest.mark.usefixtures("said")
-def test_the_state_of_an_inbox_as_an_operator_that_changes_it_says_it(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inbox = {**bench.hook.get_inbox(INBOX), "status": HOSTILE}
-    monkeypatch.setattr(WorkflowHook, "pause_inbox", lambda *_: inbox)
+    taken = {"id": HOSTILE, "name": INBOX, "status": "active", "subscription": subscription}
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkflowHook, "list_inboxes", lambda *_, **__: [taken])
+        fails(said, lambda: manage_inbox.ensure_inbox(bench.hook, INBOX, subscription, None))
+    ensure("paused")
+    fails(said, lambda: ensure("initialization_failure"))
+    fails(said, lambda: ensure("initialization_failure", recreate_failed=True))
+    monkeypatch.setattr(WorkflowHook, "pause_inbox", lambda *_: {**inbox, "status": HOSTILE})
     WorkflowPauseInboxOperator(task_id="t", inbox=INBOX).execute({})
 
 
-@pytest.mark.parametrize("on_rejected", ["fail", "skip"])
-def test_why_a_guess_is_rejected(
-    connected: Any, monkeypatch: pytest.MonkeyPatch, said: list[str], on_rejected: str
-) -> None:
+@pytest.mark.usefixtures("connected")
+def test_why_a_guess_is_rejected(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
     rejected = GuessRejectedError(f"guess was answered with 400: {SEEN}", status=400, detail=HOSTILE)
     monkeypatch.setattr(WorkflowHook, "guess", Mock(side_effect=rejected))
-    with pytest.raises((AirflowSkipException, AirflowFailException)) as caught:
-        WorkflowGuessOperator(task_id="t", description="text", on_rejected=on_rejected).execute({})
-    said.append(str(caught.value))
+    for on_rejected in ("fail", "skip"):
+        with pytest.raises((AirflowSkipException, AirflowFailException)) as caught:
+            WorkflowGuessOperator(task_id="t", description="text", on_rejected=on_rejected).execute({})
+        said.append(str(caught.value))

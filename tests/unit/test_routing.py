@@ -76,6 +76,10 @@ def test_a_wrong_argument_is_named(targets: Any, match: str | None, field: str) 
 SINGLE_QUOTES = (
     "compares with the field \"refund\". A text stands in single quotes, 'refund'; a field at the left"
 )
+READING_NO_FIELD = (
+    *("type == 'refund'", "type", "payload.a || type", "type.name", "type[0]", "type[*].a"),
+    *("type[?a]", "type | a", "contains(type, 'a')", "[payload, type]", "{a: type}", "type[]"),
+)
 NO_FIELD = "reads 'type', which is no field of a message: those are id, created_at, payload and"
 
 
@@ -88,18 +92,7 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
         ("payload.type == refund", "reads 'refund', which is no field of a message"),
         ("payload.paid != true", "compares with the field true. Write `true`, in backticks"),
         ("payload.items[?paid == null]", "compares with the field null. Write `null`, in backticks"),
-        ("type == 'refund'", NO_FIELD),
-        ("type", NO_FIELD),
-        ("payload.a || type", NO_FIELD),
-        ("type.name", NO_FIELD),
-        ("type[0]", NO_FIELD),
-        ("type[*].a", NO_FIELD),
-        ("type[?a]", NO_FIELD),
-        ("type | a", NO_FIELD),
-        ("contains(type, 'a')", NO_FIELD),
-        ("[payload, type]", NO_FIELD),
-        ("{a: type}", NO_FIELD),
-        ("type[]", NO_FIELD),
+        *((reading, NO_FIELD) for reading in READING_NO_FIELD),
         ("payload.a[?nosuch(@)]", "calls nosuch(), which JMESPath does not have"),
     ],
 )

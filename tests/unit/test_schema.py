@@ -158,11 +158,8 @@ def test_without_a_dead_letter_dag_an_invalid_message_is_left_to_its_lease(bench
 def test_what_is_no_schema_is_named_where_the_dag_is_parsed(schema: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}"):
         WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle", schema=schema)
-
-
-def test_a_sensor_that_starts_no_runs_takes_no_schema() -> None:
     with pytest.raises(ValueError, match=r"^schema needs trigger_dag_id"):
-        WorkflowInboxSensor(task_id="t", inbox=INBOX, schema=Order)
+        WorkflowInboxSensor(task_id="t", inbox=INBOX, schema=schema)
 
 
 def test_the_annotation_of_a_function_is_the_schema() -> None:

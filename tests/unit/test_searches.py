@@ -76,9 +76,7 @@ def test_a_secret_is_found_in_every_form(form: str) -> None:
         assert {each.partition(",")[0] for each in marks.found(content)} == {"client secret"}
 
 
-def test_a_secret_is_told_from_others_and_a_token_is_found_though_nobody_named_it(
-    emulator: EmulatorServer,
-) -> None:
+def test_a_secret_is_told_from_others_and_a_token_is_found_unnamed(emulator: EmulatorServer) -> None:
     tokens, marks = logged_in(emulator), Marks()
     one, other = marks.new("one"), marks.new("other")
     assert marks.found(f"{one}{other}") == ["one", "other"]

@@ -39,9 +39,7 @@ CONF = {"inbox_id": "i", "message": {"id": "a"}}
         ("ASSET", None, False),
     ],
 )
-def test_only_runs_that_the_provider_started_are_found(
-    triggered_by: str, user: str | None, is_ours: bool
-) -> None:
+def test_only_runs_of_the_provider_are_found(triggered_by: str, user: str | None, is_ours: bool) -> None:
     create_dag_run("handle", RUN_ID, CONF, None, triggered_by=triggered_by, user=user)
     selection = Selection("workflow__")
 
@@ -61,9 +59,7 @@ def test_a_run_of_another_inbox_with_the_same_id_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_pages_hold_each_run_once_even_if_all_started_at_the_same_moment(
-    buried: Burying, newest_first: bool
-) -> None:
+def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, newest_first: bool) -> None:
     run_ids = [buried.bury(f"m{number}") for number in range(7)]
     with create_session() as session:
         session.execute(update(DagRun).values(run_after=datetime(2026, 1, 1, tzinfo=UTC)))
@@ -214,9 +210,7 @@ def test_a_missing_dag_is_found_out(database: Database, check: Any) -> None:
     ("columns", "said"),
     [({"is_stale": True}, "was not found"), ({"has_import_errors": True}, "has import errors")],
 )
-def test_a_dag_that_is_gone_or_broken_is_no_target(
-    handle: Database, columns: dict[str, Any], said: str
-) -> None:
+def test_a_gone_or_broken_dag_is_no_target(handle: Database, columns: dict[str, Any], said: str) -> None:
     handle.change("handle", **columns)
 
     with pytest.raises(TargetError, match=said):
