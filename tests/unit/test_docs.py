@@ -19,17 +19,8 @@ PYTHON = {
     for folder in (ROOT / "dags_examples", DOCS / "examples")
     for path in folder.rglob("*.py")
 }
-LANGUAGES = {
-    "bash",
-    "docker",
-    "ini",
-    "python",
-    "text",
-    "yaml",
-    "{eval-rst}",
-    "{include} ../CHANGELOG.md",
-    "{toctree}",
-}
+DIRECTIVES = ("{eval-rst}", "{include} ../CHANGELOG.md", "{toctree}")
+LANGUAGES = {"bash", "docker", "ini", "python", "text", "yaml", *DIRECTIVES}
 INSIDE = {"WorkflowAPIError", "WorkflowClient", "WorkflowError", "WorkflowOperator", "WorkflowPlugin"}
 """Classes that users meet, and do not make."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")

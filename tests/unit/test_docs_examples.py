@@ -240,11 +240,7 @@ def test_compose_gives_every_process_the_connection_and_a_key(monkeypatch: pytes
 
 def test_helm_gives_the_connection_and_the_image_to_every_process_of_airflow() -> None:
     values = yaml.safe_load((DEPLOYMENT / "values.yaml").read_text())
-    text = ("airflowVersion", "defaultAirflowRepository", "defaultAirflowTag", "extraEnvFrom")
-    assert set(values) == {*text, "triggerer", "apiServer", "config"}
-    assert all(isinstance(values[name], str) for name in text)
-    assert [values[name] for name in ("triggerer", "apiServer")] == [{"replicas": 2}] * 2
-    assert all(isinstance(value, str | int | bool) for value in values["config"]["workflow"].values())
+    assert values["triggerer"] == values["apiServer"] == {"replicas": 2}
     assert set(values["config"]["workflow"]) <= set(OPTIONS)
     assert yaml.safe_load(values["extraEnvFrom"]) == [{"secretRef": {"name": "workflow-connection"}}]
     version = values["airflowVersion"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, without_lease
+from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
 from airflow_provider_workflow.dispatch.rejections import probes_of
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -70,10 +70,6 @@ def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_ke
 )
 def test_a_delivery_count_is_a_whole_number_or_its_text(attributes: Any, count: int | None) -> None:
     assert delivery_count({**message("a"), "message_attributes": attributes}) == count
-
-
-def test_a_dag_sees_nothing_of_the_lease() -> None:
-    assert set(without_lease(message("a", {"x": 1}))) == {"id", "created_at", "payload", "message_attributes"}
 
 
 def test_a_megabyte_crosses_and_the_rest_is_named() -> None:

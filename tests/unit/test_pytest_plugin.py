@@ -15,7 +15,6 @@ import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import WorkflowEmulator, workflow_emulator
 from tests.unit.loading import loaded
@@ -58,13 +57,8 @@ def test_faults_are_met(workflow_emulator: WorkflowEmulator) -> None:
 
 @pytest.mark.parametrize("test", ["first", "second"])
 def test_each_test_gets_the_alarm_for_a_quarantined_message(
-    test: str,
-    workflow_emulator: WorkflowEmulator,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    test: str, workflow_emulator: WorkflowEmulator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(user_tokens, "read_variable", lambda name: None)
-    monkeypatch.setattr(user_tokens, "write_variable", lambda name, value: None)
     workflow_emulator.server.put("orders", 1, ids=["poison"])
     for _ in range(5):
         WorkflowHook().lease_messages("orders", lease_seconds=60)

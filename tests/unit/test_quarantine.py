@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.test_inbox import trigger
+from tests.unit.triggers.test_inbox import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
 WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
@@ -35,11 +34,17 @@ def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
 
 
-def test_a_message_that_crashes_alone_brought_into_quarantine_raises_an_alarm(
-    bench: Workbench, clock: ManualClock, counted: Counted, caplog: pytest.LogCaptureFixture
+def test_messages_that_crashes_brought_into_quarantine_raise_an_alarm_once_in_a_process(
+    bench: Workbench,
+    clock: ManualClock,
+    fake_clock: FakeClock,
+    counted: Counted,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     crash(bench, clock, "a", "b")
-    assert bench.dispatcher().drain() is Drained.EMPTY
+    for _ in range(3):
+        assert bench.dispatcher().drain() is Drained.EMPTY
+        fake_clock.advance(1000)
 
     assert alarms(caplog) == [
         f"Inbox orders: message {each} is in quarantine; it is not delivered again and starts no run"
@@ -47,28 +52,14 @@ def test_a_message_that_crashes_alone_brought_into_quarantine_raises_an_alarm(
     ]
     assert counted.totals == {"quarantined": 2}
     assert counted.tags == [WHERE]
-
-
-def test_the_alarm_is_raised_once_for_each_message_in_a_process(
-    bench: Workbench,
-    clock: ManualClock,
-    fake_clock: FakeClock,
-    counted: Counted,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    crash(bench, clock, "a")
-    for _ in range(3):
-        bench.dispatcher().drain()
-        fake_clock.advance(1000)
-    assert len(alarms(caplog)) == 1
     another_process()
     bench.dispatcher().drain()
-
-    assert len(alarms(caplog)) == 2
-    assert counted.totals == {"quarantined": 2}
+    assert len(alarms(caplog)) == 4
 
 
-def test_a_page_at_hand_is_reported(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_at_hand_is_reported_once_for_each_inbox(
+    counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
     page = [
         {"id": "a", "status": "quarantined"},
         {"id": "b", "status": "available"},
@@ -76,18 +67,11 @@ def test_a_page_at_hand_is_reported(counted: Counted, caplog: pytest.LogCaptureF
         {"status": "quarantined"},
         {},
     ]
-    for _ in range(2):
-        quarantine.report(page, **WHERE)
-
-    assert len(alarms(caplog)) == 1
-    assert counted.totals == {"quarantined": 1}
-
-
-def test_two_inboxes_with_the_same_message_ids_raise_an_alarm_each(caplog: pytest.LogCaptureFixture) -> None:
-    for inbox in ("orders", "invoices"):
-        quarantine.report([{"id": "a", "status": "quarantined"}], inbox=inbox, conn_id="c")
+    for inbox in ("orders", "orders", "invoices"):
+        quarantine.report(page, inbox=inbox, conn_id="c")
 
     assert [each.split(":")[0] for each in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
+    assert counted.totals == {"quarantined": 2}
 
 
 def test_hostile_names_and_ids_make_one_plain_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -168,22 +152,11 @@ def test_a_paused_and_drained_inbox_is_looked_at_too(
 
 
 async def test_a_trigger_that_waits_raises_the_alarm_for_what_nobody_else_will_see(
-    bench: Workbench, clock: ManualClock, counted: Counted, caplog: pytest.LogCaptureFixture
+    bench: Workbench, clock: ManualClock, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await asyncio.to_thread(crash, bench, clock, "a")
-    waiting = trigger(poll_interval=0.01, max_poll_interval=0.01)
-    running = asyncio.ensure_future(anext(waiting.run()))
-    await asyncio.to_thread(until_there_are_alarms, caplog)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    crash(bench, clock, "a")
+    fake_clock.then(lambda: bench.put("b"))
+    await fire(trigger())
 
     assert len(alarms(caplog)) == 1
-    assert counted.totals == {"quarantined": 1}
     assert bench.service.count("list_messages") == 1
-
-
-def until_there_are_alarms(caplog: pytest.LogCaptureFixture) -> None:
-    end = monotonic() + 10
-    while not alarms(caplog) and monotonic() < end:
-        sleep(0.01)

@@ -162,11 +162,7 @@ COMMANDS = {
 }
 
 
-WITHOUT_OUTPUT = (
-    "Nothing was ",
-    "There is nothing to lease",
-    "Error: Inbox 'orders' failed to initialize",
-)
+WITHOUT_OUTPUT = ("Nothing was ", "There is nothing to lease", "Error: Inbox 'orders' failed to initialize")
 """What commands say that print no result."""
 
 
