@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Stage
 
 pytestmark = pytest.mark.together
+OURS = ("-m", "airflow_provider_workflow.cli.main")
+AIRFLOWS = ("-m", "airflow", "workflow")
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +25,16 @@ def drain(stage: Stage) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     stage.airflow.wait_for_dags(["target"])
     started: list[subprocess.Popen[str]] = []
 
-    def start(inbox: Inbox) -> subprocess.Popen[str]:
-        command = ["inbox", "drain", inbox.name, "--trigger-dag-id", "target", "--output", "json"]
+    def start(
+        inbox: Inbox, way: tuple[str, ...] = OURS, stderr: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        command = [*way, "inbox", "drain", inbox.name, "--trigger-dag-id", "target", "--output", "json"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "airflow_provider_workflow.cli.main", *command],
+            [sys.executable, *command],
             cwd=stage.airflow.home,
             env=stage.airflow.env,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         started.append(process)
@@ -44,6 +51,28 @@ def ended(process: subprocess.Popen[str]) -> dict[str, int]:
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, err
     return {name: json.loads(out)[name]["count"] for name in ("started", "existing", "rejected")}
+
+
+def test_a_drain_by_airflow_shows_its_progress_at_a_terminal_and_a_script_gets_json(stage, drain, inbox):
+    ids = inbox.put(*[{"n": n} for n in range(12)])
+    terminal, end = pty.openpty()
+    process = drain(inbox, way=AIRFLOWS, stderr=end)
+    os.close(end)
+    assert ended(process) == {"started": 12, "existing": 0, "rejected": 0}
+    shown = all_of(terminal)
+    assert "12 messages: 12 started, 0 existing, 0 rejected" in shown
+    assert f"Inbox {inbox.name}: the inbox has no more messages." in shown
+    stage.check_one_run_each(inbox, ids)
+
+
+def all_of(terminal: int) -> str:
+    """What was written to a terminal whose other end is closed."""
+    written = b""
+    with suppress(OSError):  # Linux says so at the end
+        while more := os.read(terminal, 4096):
+            written += more
+    os.close(terminal)
+    return written.decode()
 
 
 def test_a_drain_and_an_operator_start_one_run_between_them(stage, drain, inbox):
