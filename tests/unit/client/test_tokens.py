@@ -37,7 +37,6 @@ from airflow_provider_workflow.client.tokens import (
 )
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
-from tests.unit.client.conftest import MakeSender
 from tests.unit.client.senders import Sender
 from tests.unit.fake_clock import START, FakeClock
 
@@ -99,17 +98,6 @@ def test_a_token_that_was_just_issued_is_not_renewed(send: Sender, emulator: Emu
     with pytest.raises(errors.AuthenticationError):
         send(make("get_inbox"))
     assert (emulator.count("token"), emulator.count("get_inbox")) == (1, 1)
-
-
-def test_every_new_token_is_told_once(
-    make_send: MakeSender, settings: Settings, emulator: EmulatorServer
-) -> None:
-    told: list[str] = []
-    send = make_send(settings, on_token=told.append)
-    for _ in range(3):
-        send(api.list_inboxes())
-    send(api.unenroll_promotion("e"))
-    assert len(set(told)) == len(told) == 2
 
 
 def in_threads(settings: Settings, tokens: TokenCache) -> list[Any]:
@@ -195,6 +183,7 @@ async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
         ended = await asyncio.gather(*tasks, return_exceptions=True)
     del tasks
     assert [type(outcome).__name__ for outcome in ended] == ["AuthenticationError"] * 3 + ["CancelledError"]
+    assert emulator.count("token") == 1, "who waits has the same error, and asks for nothing"
     assert "never retrieved" not in caplog.text
 
 
@@ -316,30 +305,6 @@ def test_a_cache_that_nobody_uses_any_more_is_freed() -> None:
     assert gone() is None
 
 
-def test_the_first_asks_and_others_use_what_it_got(cache: TokenCache) -> None:
-    first = asks(cache)
-    step = next(first)
-    assert isinstance(step, Call)
-    assert step.form == {"grant_type": "client_credentials", "scope": "external"}
-    second = asks(cache)
-    renewal = next(second)
-    assert issue(first, "one") == "one"
-    assert renewal.result(0) is None
-    assert token_at(lambda: second.send(None)) == "one"
-    assert at_once(asks(cache)) == "one"
-
-
-def test_who_waits_takes_over_from_an_owner_that_was_cancelled(cache: TokenCache) -> None:
-    first, second, renewal = asking_and_waiting(cache)
-    third = asks(cache)
-    next(third)
-    first.close()
-    assert renewal.result(0) is None
-    assert isinstance(second.send(None), Call)
-    assert not isinstance(third.send(None), Call)
-    assert issue(second, "two") == "two"
-
-
 def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others(
     cache: TokenCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,24 +312,6 @@ def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others(
     with WorkflowClient(SETTINGS, tokens=cache) as client, pytest.raises(KeyboardInterrupt) as interrupted:
         client.send(api.list_inboxes())
     assert interrupted.traceback  # whose frames hold the exchange
-    asking(cache)
-
-
-def test_a_waiter_that_is_cancelled_takes_the_renewal_from_nobody(cache: TokenCache) -> None:
-    first, second, renewal = asking_and_waiting(cache)
-    assert not renewal.cancel()
-    second.close()
-    assert issue(first, "one") == "one"
-
-
-def test_a_failure_is_shared_by_all_who_wait_for_it(cache: TokenCache) -> None:
-    first, second, renewal = asking_and_waiting(cache)
-    refused = AuthenticationError("wrong secret", status=401)
-    with pytest.raises(AuthenticationError):
-        first.throw(refused)
-    assert renewal.exception(0) is refused
-    with pytest.raises(AuthenticationError):
-        second.throw(renewal.exception(0))
     asking(cache)
 
 
