@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,6 +17,8 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse, GetVariable, PutVariable, VariableResult
 
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -19,6 +26,7 @@ from airflow_provider_workflow.client.errors import (
     TokenStoreError,
 )
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import user_tokens
@@ -220,3 +228,53 @@ async def test_a_trigger_renews_through_the_same_variable(
     after = store.read()
     assert after is not None
     assert after.refresh_token != before.refresh_token
+
+
+PROCESSES, RENEWALS = 4, 8
+
+
+@pytest.mark.slow
+def test_processes_that_renew_at_once_all_end_with_a_valid_token(
+    connect: Connect, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Threads, each with a cache of its own, stand for processes. Nothing in their store compares and sets.
+    kept: dict[str, str] = {}
+    together = threading.Barrier(PROCESSES, timeout=30)
+
+    def read(name: str) -> str | None:
+        time.sleep(random.uniform(0, 0.002))  # others come between
+        return kept.get(name)
+
+    monkeypatch.setattr(user_tokens, "read_variable", read)
+    monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
+    settings = connect({"grant": "refresh_token", "verify": False}).settings
+    store = VariableStore(settings)
+    store.write(logged_in(emulator))
+
+    def renew_again_and_again(_: int) -> list[str]:
+        """The refresh tokens that one of them sent."""
+        tokens, spent = TokenCache(), list[str]()
+
+        def note(call: Call[Any], *_: object) -> None:
+            if call.name == "refresh_user_token":
+                spent.append((call.form or {})["refresh_token"])
+
+        with WorkflowClient(settings, tokens=tokens, store=store, observe=note) as client:
+            client.send(api.list_inboxes())
+            for _ in range(RENEWALS):
+                together.wait()
+                refused = tokens.usable(key := token_key(settings, settings.scope))
+                assert refused is not None
+                tokens.drop(key, refused.value)
+                client.send(api.list_inboxes())
+                assert tokens.usable(key) != refused
+        return spent
+
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        spent = list(pool.map(renew_again_and_again, range(PROCESSES)))
+
+    sent = Counter(token for tokens in spent for token in tokens)
+    assert all(len(tokens) == len(set(tokens)) for tokens in spent), "nobody sends one twice"
+    assert len(sent) == RENEWALS, "of several that send the same one, the service takes one"
+    assert sent.total() > RENEWALS, "they did meet"
+    assert emulator.count("token") == sent.total()
