@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from airflow.api.common import trigger_dag
 
-from airflow_provider_workflow.dispatch.payloads import payload_of
-from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.conftest import Cli, Terminal
+from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
-from tests.unit.client.isolation import forget
-from tests.unit.defective import DefectiveService
 
 DRAIN = ("inbox", "drain", "orders", "--trigger-dag-id", "handle")
 
@@ -61,43 +56,10 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return steps
 
 
-def test_progress_is_shown_at_a_terminal(
-    cli: Cli, emulator: EmulatorServer, at_start: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(emulator, "a", "b", "c")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-
-    shown = cli(*DRAIN, "--max-messages", "2", "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (0, [2, 0, 0])
-    assert "0 messages: 0 started, 0 existing, 0 rejected" in terminal.getvalue()
-    assert "2 messages: 2 started, 0 existing, 0 rejected" in terminal.getvalue()
-    assert terminal.getvalue().endswith(
-        "Inbox orders: one task has handled as many messages as it may, or for as long as it may.\n"
-    )
-
-
-def test_a_message_that_comes_again_finds_its_run(
-    cli: Cli, emulator: EmulatorServer, handle: Database, orders: str
-) -> None:
-    put(emulator, "a", "b")
-    cli(*DRAIN)
-    put(emulator, "c")
-    emulator.put("orders", {"again": 1}, ids=["a"])
-
-    shown = cli(*DRAIN, "-o", "json")
-
-    assert counts(shown.json) == [1, 1, 0]
-    assert set(handle.runs("handle")) == {run_id_of(each, orders) for each in "abc"}
-
-
-def test_no_more_messages_are_leased_than_there_is_room_for(
+def test_no_more_messages_are_leased_than_there_is_room_for_and_one_task_may_handle(
     cli: Cli, emulator: EmulatorServer, handle: Database
 ) -> None:
-    put(emulator, "a", "b", "c")
+    put(emulator, "a", "b", "c", "d")
     more = ("--max-unfinished-runs", "2", "-o", "json")
 
     shown = cli(*DRAIN, *more)
@@ -106,26 +68,9 @@ def test_no_more_messages_are_leased_than_there_is_room_for(
     assert counts(cli(*DRAIN, *more).json) == [0, 0, 0]
     assert emulator.count("release") == 0
     handle.end_runs("handle")
-    assert counts(cli(*DRAIN, *more).json) == [1, 0, 0]
-
-
-def test_messages_with_a_defect_have_their_runs_as_the_others_have(
-    cli: Cli, connected: EmulatorServer, handle: Database, orders: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = {"a": "Andr(no UTF-8)", "b": "(too deep)", "c": "good"}
-    deep = "[" * 100_000 + "]" * 100_000
-    connected.put("orders", *({"name": name} for name in names.values()), ids=list(names))
-    with DefectiveService(connected, {b"(no UTF-8)": b"\xff", b'"(too deep)"': deep.encode()}) as service:
-        connection = {**connected.connection(), "host": service.url}
-        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
-        forget()
-        shown = cli(*DRAIN, "-o", "json")
-
-    assert (shown.code, counts(shown.json)) == (0, [3, 0, 0]), shown.err
-    assert states(connected) == dict.fromkeys("abc", "acked")
-    runs = handle.runs("handle")
-    payloads = [payload_of(runs[run_id_of(message_id, orders)]["message"]) for message_id in "abc"]
-    assert payloads == [{"name": "Andr\udcff"}, f'{{"name":{deep}}}', {"name": "good"}]
+    shown = cli(*DRAIN, *more, "--max-messages", "1")
+    assert counts(shown.json) == [1, 0, 0]
+    assert "one task has handled as many messages as it may" in shown.err
 
 
 def test_a_rejected_message_is_named_and_holds_up_no_other(
