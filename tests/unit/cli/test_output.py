@@ -226,6 +226,10 @@ class Scene:
     def nobody_there(self) -> dict[str, Any]:
         return self._at(self._nobody)
 
+    def secrets_in_addresses(self) -> dict[str, Any]:
+        fields, address = self.good(), f"http://user:{self.marks.new('password')}@127.0.0.1/token"
+        return {**fields, "host": address, "extra": {**fields["extra"], "oauth_url": address}}
+
     def api_that_quotes(self) -> dict[str, Any]:
         token = self.marks.add("access token", Marks().new("token").rpartition(">")[2])
         self._scripted.token = answer(200, {"access_token": token, "scope": "external"})
@@ -255,6 +259,7 @@ FAULTS = [
     (("inbox", "list"), "wrong secret"),
     (("inbox", "list"), "nobody there"),
     (("inbox", "list"), "api that quotes"),
+    (("doctor",), "secrets in addresses"),
     (("doctor",), "api that quotes"),
     (("doctor",), "token endpoint that quotes"),
     (("token",), "token endpoint that quotes"),
