@@ -264,7 +264,7 @@ FAULTS = [
     (("doctor",), "token endpoint that quotes"),
     (("token",), "token endpoint that quotes"),
 ]
-"""A command that fails says so in one place, but for these; ``client/test_secrets`` has every call."""
+"""A command that fails says so in one place, but for these; ``client/test_settings`` has every call."""
 
 
 @pytest.mark.parametrize(("path", "title"), [*((path, "good") for path in TYPED), *FAULTS], ids=str)
