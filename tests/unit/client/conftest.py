@@ -14,6 +14,7 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import isolated
+from tests.unit.client.matrix.cells import Service
 from tests.unit.client.scripted import ScriptedServer
 from tests.unit.client.senders import SENDERS, Sender
 from tests.unit.fake_clock import FakeClock
@@ -47,7 +48,7 @@ def settings(emulator: EmulatorServer) -> Settings:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of what each transport implements by itself once per kind of sender."""
-    of_transports = {"test_transport", "test_tls", "test_large_answers"}
+    of_transports = {"test_transport", "test_tls", "test_answers"}
     if metafunc.module.__name__.rpartition(".")[2] in of_transports and "make_send" in metafunc.fixturenames:
         metafunc.parametrize("make_send", SENDERS, indirect=True)
 
@@ -80,6 +81,13 @@ def send(make_send: MakeSender, settings: Settings) -> Sender:
 def scripted() -> Iterator[ScriptedServer]:
     """A server that answers with what the test says, byte for byte."""
     with ScriptedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """A server of the matrix, whose cells use it one after the other."""
+    with Service() as server:
         yield server
 
 

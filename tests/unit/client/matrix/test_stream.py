@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +17,10 @@ from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
 from airflow_provider_workflow.clock import use
-from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.matrix.cells import Service, check
+from tests.unit.client.matrix.test_broken import BROKEN, LINES
 from tests.unit.client.matrix.test_elsewhere import elsewhere, locations
-from tests.unit.client.matrix.test_lines import BROKEN, LINES
 from tests.unit.client.matrix.test_statuses import SHAPES, STATUSES, refuses_the_token
 from tests.unit.client.scripted import TOKEN, Script, ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock
@@ -194,31 +192,6 @@ async def test_no_redirect_is_followed(service: Service, hear: Hear, elsewhere: 
         heard = await hear(service, head + location + b"\r\n\r\n")
         found[title] = heard.complaint(FIVE_MINUTES, says)
     assert elsewhere.connections == 0
-    check(found)
-
-
-async def test_without_a_token_the_stream_is_not_asked_for(service: Service, hear: Hear) -> None:
-    found = {}
-    for status in STATUSES:
-        passing = status == 429 or status >= 500
-        heard = await hear(service, b"", token=answer(status, b""))
-        pause = SHORTLY if passing else FIVE_MINUTES
-        found[str(status)] = heard.complaint(
-            pause, f"The request for an access token was answered with {status}", sent=0, tokens=1
-        )
-    check(found)
-
-
-async def test_nobody_there_and_no_certificate_are_tried_again(
-    service: Service, hear: Hear, closed_port: int, tmp_path: Path
-) -> None:
-    nobody = f"http://127.0.0.1:{closed_port}"
-    heard = await hear(service, b"", base_url=nobody)
-    found = {"nobody": heard.complaint(SHORTLY, "cannot be reached", 0)}
-    context, _ = certificates.make(tmp_path)
-    with ScriptedServer(tls=context) as secure:
-        heard = await hear(secure, b"")
-        found["certificate"] = heard.complaint(SHORTLY, "does not verify", 0)
     check(found)
 
 

@@ -1,7 +1,8 @@
-"""Connections that fail, at each point of an exchange: what the error says, and how often a call is sent."""
+"""Answers that break off at any point, or are none: what the error says, and how often a call is sent."""
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 from collections.abc import Callable
@@ -13,8 +14,16 @@ from airflow_provider_workflow.client import errors
 from tests.unit.client.calls import make
 from tests.unit.client.matrix.cells import (
     ATTEMPTS,
+    CALLS,
+    GOOD,
+    INBOX,
+    MESSAGE,
+    PAGE,
     REPEATED_BY_AIOHTTP,
+    STEP,
+    STEPS,
     Expected,
+    Outcome,
     Service,
     by,
     check,
@@ -120,13 +129,6 @@ def test_an_attempt_is_limited_in_each_part_of_an_answer(kind: str, part: str, s
     check({part: Expected(errors.TransportError, says, 1, has={"sent": True}).complaint(outcome)})
 
 
-def test_an_attempt_whose_answer_trickled_for_ever_is_followed_by_another_in_a_task(service: Service) -> None:
-    name = "acknowledge_messages"
-    outcome = service.play("requests", name, TRICKLES["chunks"], good(name), timeout=PATIENCE)
-    assert outcome.error is None
-    assert outcome.sent == 2
-
-
 @pytest.mark.parametrize("kind", SENDERS)
 def test_a_call_that_found_nobody_was_not_sent_and_is_tried_again(
     kind: str, service: Service, closed_port: int
@@ -164,3 +166,115 @@ def test_a_call_succeeds_in_a_task_once_the_line_is_good_again(service: Service)
     outcome = service.play("requests", "get_inbox", *bad, good("get_inbox"))
     assert outcome.error is None
     assert outcome.sent == len(bad) + 1
+
+
+OF_EACH_READER = (
+    *("get_inbox", "list_inboxes", "list_messages", "lease_messages", "acknowledge_messages"),
+    *("guess", "list_templates", "app_token"),
+)
+"""A call for each function of the client that reads an answer."""
+
+
+def complaint(name: str, outcome: Outcome, *says: str) -> str:
+    """What is wrong with a call whose answer is not to be believed, and which may have had its effect."""
+    due = Expected(
+        errors.TransportError, (name, *says), repeated(name), has={"sent": True, "permanent": False}
+    )
+    return due.complaint(outcome)
+
+
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "an HTML page": (b"<html><body>Log in</body></html>", "text/html"),
+    "JSON and then more": (b'{"id": "an-id"} {"id": "another"}', "application/json"),
+    "no UTF-8": (b'["\xff\xfe\xfa"]', "application/json"),
+    "a million brackets": (b"[" * 1_000_000, "application/json"),
+    "blanks": (b" \r\n", "application/json"),
+    "nothing": (b"", "text/plain"),
+}
+
+
+@pytest.mark.parametrize("name", OF_EACH_READER)
+def test_what_is_no_json_or_json_of_another_kind_is_no_answer(name: str, service: Service) -> None:
+    found = {}
+    for title, (body, content_type) in UNREADABLE.items():
+        outcome = service.play(STEPS, name, answer(200, body, {"Content-Type": content_type}))
+        found[title] = complaint(name, outcome, "status 200", f"not JSON ({content_type}, {len(body)} bytes)")
+    other = b'{"something": "else"}' if isinstance(GOOD[name], list) else b'[{"id": 1}]'
+    for body in (b"null", b"0", b'"text"', b"[null]", b"[[]]", b'[{"id": {}}]', other):
+        outcome = service.play(STEPS, name, answer(200, body))
+        found[body.decode()] = complaint(name, outcome, "the answer with status 200 has a body that is not ")
+    check(found)
+
+
+def without(value: dict[str, Any], field: str) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if key != field}
+
+
+WRONG_FIELDS: dict[str, list[Any]] = {
+    **{
+        name: [without(INBOX, "id"), without(INBOX, "status"), {**INBOX, "id": 7}, {**INBOX, "status": None}]
+        for name in CALLS
+        if GOOD[name] is INBOX and name != "unenroll_promotion"
+    },
+    "guess": [
+        *(without(GOOD["guess"], field) for field in ("title", "steps", "prefilled_url")),
+        {**GOOD["guess"], "prefilled_url": None},
+        {**GOOD["guess"], "steps": {}},
+        {**GOOD["guess"], "steps": [{}]},
+        {**GOOD["guess"], "steps": [{"step": "x"}]},
+        {**GOOD["guess"], "steps": [{"step": {"app": "Mail"}}]},
+        {**GOOD["guess"], "steps": [{**STEP, "alternatives": [{"api": "x"}]}]},
+    ],
+    "list_templates": [[{"id": [1]}], [None]],
+    "list_inboxes": [
+        PAGE,
+        {**PAGE, "results": None},
+        {**PAGE, "results": {}},
+        {**PAGE, "results": [None]},
+        {**PAGE, "results": [without(INBOX, "id")]},
+        {**PAGE, "results": [INBOX], "next": 5},
+        {**PAGE, "results": [INBOX], "next": {"href": "x"}},
+    ],
+    "list_messages": [
+        {**PAGE, "results": "none"},
+        {**PAGE, "results": [{**MESSAGE, "id": []}]},
+        {**PAGE, "results": [MESSAGE], "next": True},
+    ],
+    "lease_messages": [
+        without(GOOD["lease_messages"], "results"),
+        {**GOOD["lease_messages"], "results": "none"},
+        {**GOOD["lease_messages"], "results": {"m-1": {}}},
+    ],
+    "acknowledge_messages": [{"acked_id": "a", "results": 1}, {"acked_id": "a", "results": ["m-1"]}],
+    "release_messages": [{"released_id": "r", "results": {"m-1": True}}],
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_an_answer_without_what_callers_rely_on_is_none(name: str, service: Service) -> None:
+    found = {}
+    for body in WRONG_FIELDS[name]:
+        outcome = service.play(STEPS, name, answer(200, body))
+        found[json.dumps(body)] = complaint(
+            name, outcome, "the answer with status 200 has a body that is not "
+        )
+    check(found)
+
+
+def test_an_answer_without_a_value_needs_no_body(service: Service) -> None:
+    name = "unenroll_promotion"
+    for reply in (answer(204, b""), answer(200, b""), answer(202, {"any": "thing"})):
+        outcome = service.play(STEPS, name, reply)
+        assert (outcome.value, outcome.error, outcome.sent) == (None, None, 1)
+    page = service.play(STEPS, name, answer(200, b"<html>"))
+    assert not complaint(name, page, "not JSON (no content type, 6 bytes)")
+
+
+def test_odd_attributes_of_a_lease_strand_none_of_its_messages(service: Service) -> None:
+    for odd in (None, "active", [{}]):
+        results = [{**MESSAGE, "message_attributes": odd}, {"id": "m-2"}]
+        body = {**GOOD["lease_messages"], "inbox_attributes": odd, "results": results}
+        outcome = service.play(STEPS, "lease_messages", answer(201, body))
+        assert [message["id"] for message in outcome.value["results"]] == ["m-1", "m-2"]
+        assert outcome.value["inbox_attributes"] is None
+        assert outcome.value["results"][0]["message_attributes"] is None
