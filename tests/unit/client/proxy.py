@@ -52,13 +52,11 @@ class RecordingProxy:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
                 server.sendall(head)
-            threading.Thread(target=self._pass_on, args=(server, client, False), daemon=True).start()
-            self._pass_on(client, server, not head.startswith(b"CONNECT "))
+            threading.Thread(target=self._pass_on, args=(server, client), daemon=True).start()
+            self._pass_on(client, server)
 
-    def _pass_on(self, source: socket.socket, drain: socket.socket, note: bool) -> None:
+    def _pass_on(self, source: socket.socket, drain: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if note and b" HTTP/1.1\r\n" in data:
-                    self.heads.append(data)
                 drain.sendall(data)
             drain.shutdown(socket.SHUT_RDWR)

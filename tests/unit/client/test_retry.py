@@ -164,18 +164,7 @@ def told_to_wait(gates: Gates, seconds: str, times: int = 1) -> None:
             call.send(Answer(429, {"retry-after": seconds}, b""))
 
 
-def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged(
-    gates: Gates, caplog: pytest.LogCaptureFixture
-) -> None:
-    told_to_wait(gates, "30000")
-
-    assert gates.delay(SETTINGS, Family.TEMPLATES) == BELIEVED_WAIT_SECONDS == 900
-    [record] = caplog.records
-    assert record.levelname == "WARNING"
-    assert "they are sent again after 900 s, the maximum wait" in record.getMessage()
-
-
-def test_only_a_wait_that_is_not_believed_is_logged_once_for_all_calls_that_were_under_way(
+def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged_once_for_all_calls(
     fake_clock: FakeClock, gates: Gates, caplog: pytest.LogCaptureFixture
 ) -> None:
     told_to_wait(Gates(), "900")
@@ -183,5 +172,8 @@ def test_only_a_wait_that_is_not_believed_is_logged_once_for_all_calls_that_were
 
     for times in (1, 2):
         told_to_wait(gates, "3600", times=3)
-        assert caplog.text.count("requests no templates calls for 3600 s") == times
+        assert gates.delay(SETTINGS, Family.TEMPLATES) == BELIEVED_WAIT_SECONDS == 900
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * times
+        text = caplog.records[-1].getMessage()
+        assert "requests no templates calls for 3600 s; they are sent again after 900 s, the maximum" in text
         fake_clock.advance(901)

@@ -94,14 +94,13 @@ def test_a_cut_variable_is_named(variables: Variables) -> None:
         store_of().read()
 
 
-def test_a_store_that_is_away_is_no_reason_to_log_in(variables: Variables) -> None:
+def test_a_store_that_is_away_is_no_reason_to_log_in(
+    variables: Variables, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variables.fault = RuntimeError("API server error")
     with pytest.raises(TokenStoreError, match="cannot be written: RuntimeError") as raised:
         store_of().write(TOKENS)
     assert told(raised.value, SECRETS) == []
-
-
-def test_a_store_that_refuses_to_be_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_tokens, "read_variable", Mock(side_effect=PermissionError("denied")))
     with pytest.raises(TokenStoreError, match="cannot be read: PermissionError"):
         store_of().read()

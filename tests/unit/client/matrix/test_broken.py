@@ -161,13 +161,6 @@ def test_without_a_token_endpoint_nothing_is_sent_whose_token_is_missing(
     check(found)
 
 
-def test_a_call_succeeds_in_a_task_once_the_line_is_good_again(service: Service) -> None:
-    bad = (answer(503, b""), answer(429, b"", {"Retry-After": "1"}), answer(200, b"<html>"), answer(500, b""))
-    outcome = service.play("requests", "get_inbox", *bad, good("get_inbox"))
-    assert outcome.error is None
-    assert outcome.sent == len(bad) + 1
-
-
 OF_EACH_READER = (
     *("get_inbox", "list_inboxes", "list_messages", "lease_messages", "acknowledge_messages"),
     *("guess", "list_templates", "app_token"),
