@@ -174,13 +174,6 @@ def test_what_is_pasted_is_checked_before_anything_is_sent(
     assert code not in terminal.err + caplog.text
 
 
-def test_a_user_who_denies_is_told_so_in_one_sentence(terminal: Terminal) -> None:
-    terminal.browser.decision = "deny"
-    assert terminal.login() == 1
-    assert "The authorization page answered 'access_denied'" in terminal.err.splitlines()[-1]
-    assert terminal.variables == {}
-
-
 @pytest.mark.specification("14.3 code")
 def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer) -> None:
     def late(url: str) -> str:

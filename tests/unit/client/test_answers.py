@@ -158,14 +158,6 @@ def test_a_large_answer_is_decoded_with_turns_for_other_threads(monkeypatch: pyt
     assert hooks[1] is not None, "the decoder in C has the interpreter for itself unless it calls something"
 
 
-def test_a_large_answer_that_cannot_be_read_fails_as_a_small_one_does(
-    make_send: MakeSender, scripted: ScriptedServer
-) -> None:
-    scripted.answers = [answer(200, b"[" + b" " * LARGE_BODY + b"]")]
-    with pytest.raises(errors.TransportError, match=r"lease_messages: .* not an object"):
-        make_send(scripted.settings())(api.lease_messages("an-inbox"))
-
-
 CLIENT = Path(client.__file__).parent
 READERS = {"over_requests.py: _answer", "over_aiohttp.py: next_chunk"}
 READING = {

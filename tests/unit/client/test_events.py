@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ import pytest
 from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.event_stream import BusyStreamError, NoticeCounter, WakeUps, listen
-from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import AccessToken, TokenCache
+from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.fake_clock import FakeClock
 
@@ -180,36 +178,6 @@ async def test_what_is_carried_through_ends_before_the_cancelled_one_does(fault:
     assert did == ["renewed"]
 
 
-async def test_a_stream_that_renews_its_token_ends_before_its_listener_does(
-    client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, answered, did = asyncio.Event(), asyncio.Event(), []
-
-    async def renew() -> None:
-        asked.set()
-        await answered.wait()
-        did.append("renewed")
-
-    async def notices_of(*_: object) -> AsyncIterator[None]:
-        await carry_through(renew())
-        yield None
-
-    async def listens() -> None:
-        try:
-            async with listen(client, inbox, STREAMS) as listener:
-                await is_woken_up(listener)
-        finally:
-            did.append("left")
-
-    monkeypatch.setattr(event_stream, "notices_of", notices_of)
-    task = asyncio.ensure_future(listens())
-    await asked.wait()
-    await cancelled_again_and_again(task)
-    answered.set()
-    await ends_cancelled(task)
-    assert did == ["renewed", "left"]
-
-
 async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
     client: AsyncWorkflowClient, inbox: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,45 +202,16 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
     await ends_cancelled(task)
 
 
-async def rung(go: asyncio.Event, _: Settings) -> None:
-    listener = WakeUps()
-
-    async def ring() -> None:
-        await go.wait()
-        listener.wake_up()
-
-    ringing = asyncio.ensure_future(ring())
-    await listener.wait(LONG)
-    await ringing
-
-
-async def refused(go: asyncio.Event, settings: Settings) -> None:
-    chunks = iter([b"{}", b""])
-
-    async def readany() -> bytes:
-        await go.wait()
-        return next(chunks)
-
-    response: Any = SimpleNamespace(
-        status=404, content=SimpleNamespace(readany=readany, at_eof=lambda: False), headers={}
-    )
-    of: Any = BaseClient(settings)
-    await event_stream.refusal_of(of, response, LONG, AccessToken("token", 0, 0))
-
-
-@pytest.mark.parametrize("waits", [rung, refused])
-async def test_a_cancellation_that_comes_with_an_answer_is_not_lost(
-    waits: Callable[[asyncio.Event, Settings], Awaitable[None]], settings: Settings
-) -> None:
-    async def wait_on(go: asyncio.Event) -> None:
-        await waits(go, settings)
+async def test_a_cancellation_that_comes_with_a_wake_up_is_not_lost() -> None:
+    async def wait_for(wake_ups: WakeUps) -> None:
+        await wake_ups.wait(LONG)
         await asyncio.Event().wait()
 
     for turns_later in range(5):
-        go = asyncio.Event()
-        task = asyncio.ensure_future(wait_on(go))
+        wake_ups = WakeUps()
+        task = asyncio.ensure_future(wait_for(wake_ups))
         await turns()
-        go.set()
+        wake_ups.wake_up()
         await turns(turns_later)
         task.cancel()
         await ends_cancelled(task)

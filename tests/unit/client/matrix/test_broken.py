@@ -27,7 +27,6 @@ from tests.unit.client.matrix.cells import (
     Service,
     by,
     check,
-    good,
     repeated,
 )
 from tests.unit.client.scripted import Script, answer
@@ -138,27 +137,6 @@ def test_a_call_that_found_nobody_was_not_sent_and_is_tried_again(
     due = Expected(errors.TransportError, (f"{whom} cannot be reached: ",), 0, has={"sent": False})
     check({"nobody listens": due.complaint(outcome)})
     assert len(outcome.naps) == by(kind, ATTEMPTS) - 1
-
-
-@pytest.mark.parametrize("kind", SENDERS)
-def test_without_a_token_endpoint_nothing_is_sent_whose_token_is_missing(
-    kind: str, service: Service, closed_port: int
-) -> None:
-    found = {}
-    for title, changes, script, says in (
-        ("nobody listens", {"token_url": f"http://127.0.0.1:{closed_port}/t"}, None, "cannot be reached"),
-        ("reset", {}, reset, "was lost"),
-        ("half an answer", {}, LINES["cut in a body of known length"], "was lost"),
-        ("an HTML page", {}, answer(200, b"<html>", {"Content-Type": "text/html"}), "not JSON (text/html"),
-        ("no token", {}, answer(200, {"token_type": "Bearer"}), "without a usable access_token"),
-        ("a token of two lines", {}, answer(200, {"access_token": "a\r\nX: y"}), "usable access_token"),
-    ):
-        settings: Any = changes
-        outcome = service.play(kind, "lease_messages", b"", token=script, warm=False, **settings)
-        kind_of = errors.AuthenticationError if "usable" in says else errors.TransportError
-        asked = 0 if changes else 1 if kind_of is errors.AuthenticationError else ATTEMPTS
-        found[title] = Expected(kind_of, (says,), 0, asked).complaint(outcome)
-    check(found)
 
 
 OF_EACH_READER = (
