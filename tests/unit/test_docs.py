@@ -130,6 +130,6 @@ def test_what_pages_quote_of_errors_and_log_lines_is_what_the_code_says() -> Non
     lines = [text for row in rows for text in re.findall(r"`([^`]+)`", row[3])]
     logged = [part.strip() for line in lines for part in line.split("...") if part.strip()]
 
-    assert len(told) > 10
+    assert len(told) > 15
     assert len(logged) > 10
     assert not [part for part in (*told, *logged) if part not in said]
