@@ -1,7 +1,7 @@
 """``python -m tests.crash``: put messages steadily, sabotage everything, count what became of them.
 
 ``MESSAGES`` (in all), ``MINUTES`` (of sabotage), ``KILLS`` (of processes, at least), ``SEED`` and ``INBOXES``
-(such as "crash-sensor crash-notice"; all by default) come from the environment. One in 20 messages of the
+(such as "crash-sensor crash-notice"; all by default) come from the environment. One in ten messages of the
 recipes with a dead-letter DAG is rejected by its target. Exit code 0 only where every recipe kept its
 promise.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-EVERY = 20
+EVERY = 10
 """One message of so many is rejected."""
 PREFIX = "poison-"
 """The target DAGs reject messages whose ids begin so."""
