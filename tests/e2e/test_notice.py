@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.stage import Run
+from tests.e2e.stage import Run, Stage
 from tests.e2e.watching import dag_file, events_of, pause, restart_triggerer
 
 DAG_FILE = """
@@ -27,6 +27,26 @@ with DAG({name!r}, schedule=schedule_of(watched), max_active_runs=1):
     )
 """
 
+ALARM_FILE = (
+    DAG_FILE
+    + """
+from datetime import datetime
+
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+
+with DAG("{name}-wrong", schedule=schedule_of(wrong := Asset("{name}-wrong", watchers=[AssetWatcher(
+    name="wrong", trigger=WorkflowInboxNoticeTrigger({name!r}, workflow_conn_id="workflow_wrong")
+)]))):
+    WorkflowInboxDispatchOperator(
+        task_id="work", inbox={name!r}, workflow_conn_id="workflow_wrong", trigger_dag_id="target"
+    )
+
+with DAG("{name}-sensor", schedule="@continuous", max_active_runs=1, start_date=datetime(2025, 1, 1)):
+    WorkflowInboxSensor(task_id="work", inbox={name!r}, trigger_dag_id="target", deferrable=True)
+"""
+)
+"""Three listeners: by notices, by notices with a wrong client secret, and by a sensor."""
+
 
 @pytest.fixture
 def watched(stage, dags_folder, inbox):
@@ -45,6 +65,23 @@ def test_a_listener_whose_inbox_the_service_has_paused_fails_once_with_the_reaso
         assert f"Inbox '{inbox.name}' is paused (authentication)" in run.fails()
         assert run.task["try_number"] == 1
     stage.check_one_run_each(inbox, [message_id])
+
+
+@pytest.mark.nightly
+def test_listeners_of_a_misspelt_inbox_and_with_a_wrong_secret_fail_with_the_fix(stage, dags_folder):
+    name = "misspelt"
+    listeners = (name, f"{name}-wrong", f"{name}-sensor")
+    with dag_file(stage, dags_folder, name, ALARM_FILE.format(name=name), *listeners):
+        missing, wrong, sensor = (first_failure(stage, dag_id) for dag_id in listeners)
+    for log in (missing, sensor):
+        assert f"inbox '{name}'" in log.lower()
+    assert "client secret" in wrong
+
+
+def first_failure(stage: Stage, dag_id: str) -> str:
+    """Wait until a run of a DAG has failed; return the log of its task."""
+    runs = stage.until(lambda: stage.airflow.api.dag_runs(dag_id), f"a run of {dag_id}")
+    return Run(stage.airflow, dag_id, runs[0]["dag_run_id"]).fails()
 
 
 def put(inbox, count) -> list[str]:
