@@ -96,7 +96,7 @@ MATRIX ?= 3.2:3.11 3.2:3.13 3.3:3.11 3.3:3.12 3.3:3.13 3.3:3.14 3.4:3.11 3.4:3.1
 MATRIX_E2E := tests/e2e/test_distribution.py tests/e2e/test_listener.py tests/e2e/test_queues_of_triggerers.py tests/e2e/test_traces.py tests/e2e/page
 
 # Each pair has an environment of its own. A Python that is not installed, or only stood in for, is reported and skipped.
-test-matrix: ## Test on each supported Airflow and Python (MATRIX="3.2:3.11 3.3:3.13" chooses)
+test-matrix: setup ## Test on each supported Airflow and Python (MATRIX="3.2:3.11 3.3:3.13" chooses)
 	@passed=; failed=; for pair in $(MATRIX); do \
 		airflow=$${pair%:*}; python=python$${pair#*:}; \
 		$$python --version > /dev/null 2>&1 || { \
