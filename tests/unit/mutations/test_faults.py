@@ -9,6 +9,7 @@ from tests.mutations.seeded import PACKAGE, seeded
 
 
 @pytest.mark.slow
+@pytest.mark.since(3, 3, "what some modules import")
 def test_each_fault_changes_one_function() -> None:
     faults = all_faults()
     sources = [fault.seeded(PACKAGE) for fault in faults]
