@@ -87,7 +87,7 @@ SINCE = _arg(
 )
 REASON = _arg(
     "--reason",
-    choices=("rejected", "expression", "unmatched", "target", "failed"),
+    choices=("rejected", "expression", "invalid", "unmatched", "target", "failed"),
     help="only with this reason: %(choices)s",
 )
 

@@ -68,17 +68,19 @@ def test_options_select(cli: Cli, buried: Burying) -> None:
     buried.database.add_dag("other_dead")
     buried.bury("new")
     buried.bury("old", age=timedelta(hours=3))
-    buried.bury("unmatched", reason=Reason.UNMATCHED, target=None)
+    for reason in Reason:
+        buried.bury(reason.value, reason=reason, target=None, age=timedelta(days=2))
     buried.bury("elsewhere", dag_id="other_dead")
     DatabaseRuns().start("dead", "manual__2026", {"message_id": "no dead letter"})
     DatabaseRuns().start("dead", "workflow-_dead--x", {"message_id": "of another prefix"})
 
-    assert set(listed(cli)) == {"new", "old", "unmatched", "elsewhere"}
-    assert set(listed(cli, "--since", "2h")) == {"new", "unmatched", "elsewhere"}
-    assert set(listed(cli, "--since", "2020-01-01T00:00Z")) == {"new", "old", "unmatched", "elsewhere"}
-    assert listed(cli, "--reason", "unmatched") == ["unmatched"]
+    assert set(listed(cli)) == {"new", "old", "elsewhere", *Reason}
+    assert set(listed(cli, "--since", "2h")) == {"new", "elsewhere"}
+    assert set(listed(cli, "--since", "2020-01-01T00:00Z")) == {"new", "old", "elsewhere", *Reason}
+    for reason in Reason:
+        assert reason in listed(cli, "--reason", reason)
     assert listed(cli, "--dag-id", "other_dead") == ["elsewhere"]
-    assert len(listed(cli, "--dag-id", "other_dead", "--dag-id", "dead")) == 4
+    assert len(listed(cli, "--dag-id", "other_dead", "--dag-id", "dead")) == 3 + len(Reason)
 
 
 def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: EmulatorServer) -> None:
