@@ -21,7 +21,7 @@ def payment_listener():
         inbox="payments",
         trigger_dag_id={"handle_payment": "payload.amount"},
         dead_letter_dag_id="dead_payment",
-        dead_letter_after=1,  # at once; by default after three deliveries
+        dead_letter_after=1,  # at once; by default on the third delivery
         unmatched="dead_letter",
         deferrable=True,
     )
@@ -53,7 +53,7 @@ def dead_payment():
 
     @task.branch
     def decide(dag_run=None):
-        return "drop" if dag_run.conf["reason"] == "rejected" else "replay"
+        return "drop" if dag_run.conf["reason"] in ("rejected", "invalid") else "replay"
 
     @task
     def drop():

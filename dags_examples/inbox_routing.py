@@ -24,7 +24,7 @@ def event_router():
         trigger_dag_id={
             "on_refund": "payload.type == 'refund'",
             "on_large_payment": "payload.type == 'payment' && payload.amount >= `1000`",
-            "on_event": "payload",  # last, and true for all others: no message is left without a DAG
+            "on_event": "id",  # last, and true for every message: none is left without a DAG
         },
         max_unfinished_runs=50,  # then nothing is leased until runs have ended
         deferrable=True,

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 @dag(schedule=None, tags=["workflow"], doc_md=__doc__)
 def set_up_tickets():
-    # Creates the inbox, or finds it: the DAG can be run again.
+    # connection_id=... names the account at the app, if it needs one.
     WorkflowEnsureInboxOperator(
         task_id="ensure",
         name="tickets",

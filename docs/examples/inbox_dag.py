@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Order(TypedDict):
+    order_id: str
     total: float
 
 
@@ -33,8 +34,8 @@ def ship(order_id, price):
     dead_letter_dag_id="dead_order",
     default_args={"retries": 3, "retry_delay": timedelta(seconds=30)},
     params={"rate": 2},
-    example={"total": 20},
+    example={"order_id": "7", "total": 20},
 )
 def handle_order(message: Message[Order]):
     """Charge an order, then ship it."""
-    ship(message["id"], charge(message))
+    ship(message["payload"]["order_id"], charge(message))
