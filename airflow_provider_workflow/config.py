@@ -33,7 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "quarantine_check_seconds": _option(
         "Minimum number of seconds between two checks of an inbox for quarantined messages in one process. A"
         " task or trigger checks when it finds its inbox empty, and reports each quarantined message with an"
-        " ERROR log line and a metric. 0 disables the checks.",
+        " ERROR log line and a metric. With 0 only notice triggers report.",
         "600",
         "integer",
     ),

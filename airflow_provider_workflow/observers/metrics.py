@@ -31,7 +31,7 @@ COUNTERS = {
 RATE_LIMITED = "workflow.rate_limited"
 GAUGES = {
     AGE: "seconds since the oldest message of the last lease was created; 0 if there was none",
-    ACTIVE: "0 while the service has paused the inbox, or a watcher finds it missing or unusable; else 1",
+    ACTIVE: "0 while a notice trigger finds the inbox paused by the service, missing or unusable; else 1",
 }
 """Gauges of an inbox by the fact of an event that they show; ``docs/metrics.md`` has the same text."""
 LONGEST_TAG = 80
