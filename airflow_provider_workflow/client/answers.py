@@ -237,16 +237,16 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     detail = _detail(first, body, answer)
     kind = _kind(call, answer.status, code, content)
     explained = f"{request_of(call.name)} was answered with {answer.status}" + (f" ({code})" if code else "")
-    return kind(
+    error = kind(
         f"{explained}: {one_line(detail)}" if detail else explained,
         status=answer.status,
         code=code,
         detail=detail,
-        source=first.get("source") if isinstance(first.get("source"), dict) else None,
-        meta=_meta(kind, first, body),
         retry_after=answer.retry_after(),
-        rate_limit=answer.rate_limit(),
     )
+    if isinstance(error, InboxPausedError) and (reason := body["inbox_attributes"].get("paused_reason")):
+        error.paused_reason = str(reason)
+    return error
 
 
 def _kind(
@@ -307,19 +307,6 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
-
-
-def _meta(
-    kind: type[WorkflowAPIError],
-    first: dict[str, Any],
-    body: dict[str, Any],
-) -> dict[str, Any]:
-    if kind is InboxPausedError:
-        return dict(body["inbox_attributes"])
-    if kind is GuessRejectedError:
-        return {"messages": body.get("messages") or []}
-    meta = first.get("meta")
-    return dict(meta) if isinstance(meta, dict) else {}
 
 
 def _body(answer: Answer) -> dict[str, Any] | None:

@@ -26,7 +26,6 @@ the service's explanation; they never contain a token, a secret or a request bod
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 
@@ -104,21 +103,6 @@ class TokenStoreError(TransportError):
         super().__init__(text, sent=False)
 
 
-@dataclass(frozen=True)
-class RateLimit:
-    """
-    The values of the ``X-RateLimit-*`` headers (docs/service.md 15).
-
-    :param limit: requests allowed per window, or None.
-    :param remaining: requests left in the window, or None.
-    :param reset: seconds until the window resets, or None.
-    """
-
-    limit: int | None
-    remaining: int | None
-    reset: float | None
-
-
 class WorkflowAPIError(WorkflowError):
     """
     The service answered with an error (docs/service.md 11).
@@ -126,10 +110,7 @@ class WorkflowAPIError(WorkflowError):
     :param status: HTTP status code, or 0 if the call was not sent.
     :param code: ``errors[0].code``, or None.
     :param detail: ``errors[0].detail``, or another description in the answer.
-    :param source: ``errors[0].source``: the invalid pointer, parameter or header, or None.
-    :param meta: ``errors[0].meta``, or fields of the answer if it has no ``errors``.
     :param retry_after: seconds to wait before the next attempt, or None.
-    :param rate_limit: the rate headers, or None.
     """
 
     def __init__(
@@ -139,19 +120,13 @@ class WorkflowAPIError(WorkflowError):
         status: int,
         code: str | None = None,
         detail: str = "",
-        source: dict[str, Any] | None = None,
-        meta: dict[str, Any] | None = None,
         retry_after: float | None = None,
-        rate_limit: RateLimit | None = None,
     ) -> None:
         super().__init__(text)
         self.status = status
         self.code = code
         self.detail = detail
-        self.source = source
-        self.meta = meta or {}
         self.retry_after = retry_after
-        self.rate_limit = rate_limit
 
 
 class AuthenticationError(WorkflowAPIError):
@@ -189,7 +164,6 @@ class LoginRequiredError(AuthenticationError):
             f" Log in again where Airflow runs; {self.fix}",
             status=0,
         )
-        self.connection_id = connection_id
         self.reason = reason
 
 
@@ -198,12 +172,7 @@ class InvalidRequestError(WorkflowAPIError):
 
 
 class GuessRejectedError(InvalidRequestError):
-    """The description matches no workflow (docs/service.md 13.2); ``messages`` has the reasons."""
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        messages = self.meta.get("messages")
-        return messages if isinstance(messages, list) else []
+    """The description matches no workflow (docs/service.md 13.2); ``detail`` has the reasons."""
 
 
 class NotFoundError(WorkflowAPIError):
@@ -215,11 +184,9 @@ class ConflictError(WorkflowAPIError):
 
 
 class InboxPausedError(ConflictError):
-    """The inbox is paused and has no messages to lease (409 of a lease); ``meta`` has ``paused_reason``."""
+    """The inbox is paused and has no messages to lease (409 of a lease); ``paused_reason`` says why."""
 
-    @property
-    def paused_reason(self) -> str:
-        return str(self.meta.get("paused_reason") or "unknown")
+    paused_reason = "unknown"
 
 
 class LeaseExpiredError(WorkflowAPIError):

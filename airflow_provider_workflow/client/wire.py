@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.any_json import whole
-from airflow_provider_workflow.client.errors import RateLimit, TransportError
+from airflow_provider_workflow.client.errors import TransportError
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
@@ -128,25 +128,16 @@ class Answer:
         if seconds is None and (date := _http_date(value)) is not None:
             seconds = date - self.now()
         if seconds is None:
-            remaining = _number(self.headers.get("x-ratelimit-remaining"))
-            limit = self.rate_limit() if remaining is not None and remaining < 1 else None
-            seconds = None if limit is None else limit.reset
+            seconds = self._window()
         return None if seconds is None else max(0.0, seconds)
 
-    def rate_limit(self) -> RateLimit | None:
-        """The ``X-RateLimit-*`` headers, or None if there are none (docs/service.md 15)."""
-        limit, remaining, reset = (
-            _number(self.headers.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset")
-        )
-        if limit is None and remaining is None and reset is None:
+    def _window(self) -> float | None:
+        """Seconds until the rate window resets; None while it has requests left (docs/service.md 15)."""
+        remaining = _number(self.headers.get("x-ratelimit-remaining"))
+        reset = _number(self.headers.get("x-ratelimit-reset"))
+        if remaining is None or remaining >= 1 or reset is None:
             return None
-        if reset is not None and reset >= EPOCH_RESET_FLOOR:
-            reset = max(0.0, reset - self.now())
-        return RateLimit(
-            limit=None if limit is None else int(limit),
-            remaining=None if remaining is None else int(remaining),
-            reset=reset,
-        )
+        return reset - self.now() if reset >= EPOCH_RESET_FLOOR else reset
 
 
 def _decoded(body: bytes) -> Any:

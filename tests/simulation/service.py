@@ -193,7 +193,9 @@ def raised(what: str, error: ServiceError) -> WorkflowError:
     if error.code == "lease_expired":
         return LeaseExpiredError(what, status=400, code=error.code)
     if error.code == "paused":
-        return InboxPausedError(what, status=409, meta={"paused_reason": "user"})
+        paused = InboxPausedError(what, status=409)
+        paused.paused_reason = "user"
+        return paused
     if error.status == 404:
         return NotFoundError(what, status=404)
     return InvalidRequestError(f"{what}: {error}", status=error.status)

@@ -198,8 +198,9 @@ def test_a_request_its_address_and_its_call_show_no_secret() -> None:
 ERRORS = [
     errors.ConfigurationError(["host is missing", "login is missing"]),
     errors.TransportError("broke off", sent=True, permanent=True),
-    errors.GuessRejectedError("no", status=400, detail="no", meta={"messages": [{"detail": "no"}]}),
-    errors.RateLimitError("slow", status=429, retry_after=3.0, rate_limit=errors.RateLimit(1, 0, 3.0)),
+    errors.GuessRejectedError("no", status=400, detail="no"),
+    errors.RateLimitError("slow", status=429, retry_after=3.0),
+    errors.LoginRequiredError("shop_prod", "none are stored"),
 ]
 
 
