@@ -151,7 +151,7 @@ class BaseClient:
     :param settings: the checked connection.
     :param tokens: cache of access tokens; the one of the process by default.
     :param gates: the rate gates; those of the process by default.
-    :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``; None: no maximum.
+    :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``.
     :param on_token: called with every new access token, so that the logs of a task can mask it.
     :param store: store of user tokens; only needed for the grant ``refresh_token``.
     :param observe: called with the outcome of each attempt of a call.
@@ -163,7 +163,7 @@ class BaseClient:
         *,
         tokens: TokenCache = TOKENS,
         gates: Gates = GATES,
-        longest_wait: float | None = LONGEST_WAIT_SECONDS,
+        longest_wait: float = LONGEST_WAIT_SECONDS,
         on_token: Callable[[str], None] = ignore,
         store: TokenStore | None = None,
         observe: Observer = ignore,
@@ -208,9 +208,7 @@ class BaseClient:
         if error.status == 0:
             # The wait at the gate would be too long, and would be for the next attempt as well.
             return False
-        if self._longest_wait is None or error.retry_after is None:
-            return True
-        return error.retry_after <= self._longest_wait
+        return error.retry_after is None or error.retry_after <= self._longest_wait
 
     def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
         call = inboxes.with_fitting_limit(call, self.settings)
@@ -245,7 +243,7 @@ class BaseClient:
 
     def _wait_at_gate(self, call: Call[Any]) -> Generator[Step, Any, None]:
         while (seconds := self._gates.delay(self.settings, call.family)) > 0:
-            if self._longest_wait is not None and seconds > self._longest_wait:
+            if seconds > self._longest_wait:
                 text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
                 raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
             yield Pause(seconds)
@@ -330,7 +328,7 @@ class BaseClient:
             return settings.token_url, ""
         return settings.base_url, call.path
 
-    def hide(self, answer: Answer, call: Call[Any], token: AccessToken | None = None) -> Answer:
+    def hide(self, answer: Answer, call: Call[Any], token: AccessToken | None) -> Answer:
         """Mask the request's secrets in an answer, as far as errors quote it."""
         if answer.is_success and answer.headers.get("content-type") in ("application/json", None):
             return answer

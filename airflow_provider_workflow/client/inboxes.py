@@ -173,17 +173,16 @@ def all_inboxes(
 
 
 def all_messages(
-    inbox_id: str, most: int = MOST_PAGES
+    inbox_id: str,
 ) -> Generator[
     Call[types.Page[types.ListedMessage]], types.Page[types.ListedMessage], list[types.ListedMessage]
 ]:
     """
     All messages of an inbox, page by page.
 
-    :param most: maximum number of pages, 1 or more.
-    :raises TransportError: there are more pages.
+    :raises TransportError: there are more than :data:`MOST_PAGES`.
     """
-    return _all("messages", most, (yield from first_messages(inbox_id, most)))
+    return _all("messages", MOST_PAGES, (yield from first_messages(inbox_id, MOST_PAGES)))
 
 
 def first_messages(
@@ -223,18 +222,15 @@ def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def all_templates(
-    apps: list[str] | None, limit: int | None, most: int = MOST_PAGES
+    apps: list[str] | None, limit: int | None
 ) -> Generator[Call[Any], Any, list[types.Template]]:
     """
     Templates, page by page until a page is not full.
 
     :param limit: maximum number of templates, 1 or more; None for all.
-    :param most: maximum number of pages, 1 or more.
     :raises TransportError: there are more pages.
     """
-    if limit is not None:
-        most = -(-at_least_one("limit", limit) // PAGE_SIZE)
-
+    most = MOST_PAGES if limit is None else -(-at_least_one("limit", limit) // PAGE_SIZE)
     listed = yield from pages(
         partial(api.list_templates, apps, PAGE_SIZE),
         lambda page, offset: offset + len(page) if len(page) >= PAGE_SIZE else None,

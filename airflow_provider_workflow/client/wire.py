@@ -61,7 +61,7 @@ class Request:
     body: bytes | None = field(repr=False)
     timeout: float
     proxy: str | None = field(repr=False)
-    limit: int = 16_000_000
+    limit: int
 
 
 @dataclass

@@ -175,7 +175,7 @@ def test_only_the_two_readers_read_the_body_of_an_answer() -> None:
 
 def test_headers_and_body_stay_out_of_the_repr() -> None:
     request = Request(
-        "GET", "https://a", {"q": "hush"}, {"Authorization": "hush"}, b"hush", 1.0, "http://me:hush@proxy"
+        "GET", "https://a", {"q": "hush"}, {"Authorization": "hush"}, b"hush", 1.0, "http://me:hush@proxy", 9
     )
     assert "hush" not in repr(request)
     assert "hush" not in repr(Answer(200, {"x": "hush"}, b"hush"))
