@@ -19,7 +19,7 @@ URL_LENGTH = 2048
 
 def query_params(**values: Any) -> dict[str, str]:
     """Query parameters: the values that are not None, as strings."""
-    return {name: encodable(name, str(value)) for name, value in values.items() if value is not None}
+    return {name: _encodable(name, str(value)) for name, value in values.items() if value is not None}
 
 
 def within(field: str, value: int, bounds: tuple[int, int]) -> int:
@@ -111,7 +111,7 @@ def opaque(field: str, value: object) -> str:
     return value if isinstance(value, str) and value else filled(field, value)
 
 
-def encodable(field: str, value: str) -> str:
+def _encodable(field: str, value: str) -> str:
     """
     Check a string that becomes part of a URL.
 
@@ -130,7 +130,7 @@ def segment(field: str, value: str) -> str:
 
     :raises ValueError: it is blank, "." or "..", or has a lone surrogate.
     """
-    if encodable(field, filled(field, value)) in (".", ".."):
+    if _encodable(field, filled(field, value)) in (".", ".."):
         # HTTP libraries resolve these even when they are percent-encoded.
         raise ValueError(f"{field} cannot be {value!r}")
     return _quoted(value)
@@ -177,7 +177,8 @@ def base_url(host: str, scheme: str | None, port: int | None) -> str:
         return ""
     host = _bracketed(host)
     if "://" not in host:
-        host = f"{scheme.lower() if scheme and is_scheme(scheme) else 'https'}://{host}"
+        known = (scheme or "").lower()
+        host = f"{known if known in SCHEMES else 'https'}://{host}"
     parts = _split(host)
     if port and parts is not None and parts.netloc.rpartition("]")[2].count(":") == 0:
         host = parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
@@ -193,18 +194,13 @@ def _bracketed(host: str) -> str:
     return f"{scheme}{separator}[{name}]"
 
 
-def is_scheme(scheme: str | None) -> bool:
-    """Whether a connection's ``schema`` is http or https."""
-    return (scheme or "").lower() in SCHEMES
-
-
 def check_scheme(scheme: str | None, problems: list[str]) -> None:
     """
     Check the connection's ``schema``; in a connection URI that is the path after the host.
 
     :param problems: list to which errors are added.
     """
-    if scheme and not is_scheme(scheme):
+    if scheme and scheme.lower() not in SCHEMES:
         problems.append(
             "schema must be http or https, and in a connection URI the part between the host and the question"
             " mark is the schema (for a base URL with a path write the connection as JSON, with the whole"

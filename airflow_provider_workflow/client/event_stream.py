@@ -125,7 +125,7 @@ async def _read(
             proxy=request.proxy,
         ) as response:
             if not _is_event_stream(response):
-                raise await refusal_of(client, response, request.timeout, token)
+                raise await _refusal_of(client, response, request.timeout, token)
             yield False
             counter = NoticeCounter()
             while chunk := await next_chunk(response):
@@ -143,7 +143,7 @@ def _is_event_stream(response: aiohttp.ClientResponse) -> bool:
     return response.status == 200 and response.content_type == "text/event-stream" and is_plain
 
 
-async def refusal_of(
+async def _refusal_of(
     client: AsyncWorkflowClient,
     response: aiohttp.ClientResponse,
     seconds: float,

@@ -23,7 +23,7 @@ def masked_answer(answer: Answer, secrets: Iterable[str]) -> Answer:
     headers = {name.lower(): answer.headers[name] for name in answer.headers}
     for name in ("content-type", "location"):
         if name in headers:
-            headers[name] = masked(headers[name], secrets)
+            headers[name] = _masked(headers[name], secrets)
     if answer.status < 300:
         return replace(answer, headers=headers)
     try:
@@ -31,10 +31,10 @@ def masked_answer(answer: Answer, secrets: Iterable[str]) -> Answer:
         text, errors = json.dumps(json.loads(answer.body), ensure_ascii=False), "surrogatepass"
     except (ValueError, RecursionError):
         text, errors = answer.body.decode(errors="surrogateescape"), "surrogateescape"
-    return replace(answer, headers=headers, body=masked(text, secrets).encode(errors=errors))
+    return replace(answer, headers=headers, body=_masked(text, secrets).encode(errors=errors))
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
+def _masked(text: str, secrets: Iterable[str]) -> str:
     """A text with ``***`` in place of secrets, in each spelling that an error may quote."""
     for secret in secrets:
         if len(secret) >= SHORTEST_SECRET:

@@ -131,7 +131,7 @@ def _answer(response: requests.Response, limit: int, ends_at: float) -> Answer:
     return Answer(response.status_code, headers, body.received(), body.is_cut)
 
 
-def causes(error: BaseException) -> list[BaseException]:
+def _causes(error: BaseException) -> list[BaseException]:
     """An exception and its causes, innermost last; libraries chain exceptions in several ways."""
     chain = [error]
     while len(chain) < 20:
@@ -149,7 +149,7 @@ def _exceptions(args: tuple[Any, ...]) -> Iterator[BaseException]:
 
 
 def _fault(error: Exception, request: Request) -> TransportError:
-    chain = causes(error)
+    chain = _causes(error)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         stage = Stage.CERTIFICATE
     elif isinstance(error, requests.exceptions.ProxyError):

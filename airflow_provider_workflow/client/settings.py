@@ -50,7 +50,7 @@ _named: set[tuple[str, str]] = set()
 os.register_at_fork(after_in_child=_named.clear)
 
 
-def warn_once(connection_id: str, base_url: str) -> None:
+def _warn_once(connection_id: str, base_url: str) -> None:
     """Log a WARNING about unverified certificates, once per process and connection."""
     if (connection_id, base_url) in _named:
         return
@@ -269,7 +269,7 @@ class Settings:
         """
         if self.verify is False:
             if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
-                warn_once(self.connection_id, self.base_url)
+                _warn_once(self.connection_id, self.base_url)
             return None
         return _context_of(_trusted(self.verify))
 
