@@ -1,8 +1,8 @@
 """
-Event streams of inboxes (docs/service.md 5): they wake up listeners when messages may be available.
+Event streams of inboxes (docs/service.md 5): they wake up triggers when messages may be available.
 
-A stream has no messages and does not replay notices. Therefore each (re)connection is also a wake-up, and
-listeners poll as well. All listeners of an inbox in an event loop share one stream.
+A stream has no messages and does not replay events. Therefore each (re)connection is also a wake-up, and
+triggers poll as well. All triggers of an inbox in an event loop share one stream.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 
 DATA = b"data:"
-"""Begins a notice, and occurs in nothing else."""
-MOST_NOTICES = 100
-"""Maximum number of notices in a second; a stream with more is closed, and its inbox polled."""
+"""Begins an event, and occurs in nothing else."""
+MOST_EVENTS = 100
+"""Maximum number of events in a second; a stream with more is closed, and its inbox polled."""
 
 
 class BusyStreamError(Exception):
-    """An event stream has too many notices, which would keep the event loop busy, and is closed."""
+    """An event stream has too many events, which would keep the event loop busy, and is closed."""
 
 
-class NoticeCounter:
-    """Counts the notices of an event stream that arrives in chunks of any size; their data is not needed."""
+class EventCounter:
+    """Counts the events of a stream that arrives in chunks of any size; their data is not needed."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -60,29 +60,29 @@ class NoticeCounter:
         Add bytes to the stream.
 
         :param chunk: the next bytes of the stream.
-        :return: the number of notices that begin.
+        :return: the number of events that begin.
         :raises BusyStreamError: there are too many in a second.
         """
         received = self._rest + chunk
         self._rest = received[1 - len(DATA) :]
-        notices = received.count(DATA)
+        events = received.count(DATA)
         if clock.monotonic() - self._second >= 1:
             self._second, self._in_second = clock.monotonic(), 0
-        self._in_second += notices
-        if self._in_second > MOST_NOTICES:
+        self._in_second += events
+        if self._in_second > MOST_EVENTS:
             raise BusyStreamError
-        return notices
+        return events
 
 
 SILENCE_SECONDS = 60.0
 """Read timeout: the duration of four keep-alive intervals."""
 
 
-async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[bool, None]:
+async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[bool, None]:
     """
     Open the event stream of an inbox, with a new token if the cached one is rejected.
 
-    Yields False when connected, then True for each chunk with notices, until the service ends the stream.
+    Yields False when connected, then True for each chunk with events, until the service ends the stream.
 
     :raises WorkflowError: the stream could not be opened, or the connection was lost.
     """
@@ -92,9 +92,9 @@ async def notices_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerat
     while True:
         token, is_new = await client.run(client.token_of(client.settings.scope))
         try:
-            async with aclosing(_read(client, client.build(call, token), token)) as notices:
-                async for notice in notices:
-                    yield notice
+            async with aclosing(_read(client, client.build(call, token), token)) as events:
+                async for event in events:
+                    yield event
             return
         except AuthenticationError as error:
             # Streams reconnect often, and must not renew the token, which all calls share, each time.
@@ -127,7 +127,7 @@ async def _read(
             if not _is_event_stream(response):
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
-            counter = NoticeCounter()
+            counter = EventCounter()
             while chunk := await next_chunk(response):
                 if counter.feed(chunk):
                     yield True
@@ -138,7 +138,7 @@ async def _read(
 
 
 def _is_event_stream(response: aiohttp.ClientResponse) -> bool:
-    # A compressed stream is rejected, as it was not asked for: a few bytes could become many notices.
+    # A compressed stream is rejected, as it was not asked for: a few bytes could become many events.
     is_plain = response.headers.get("content-encoding", "identity") == "identity"
     return response.status == 200 and response.content_type == "text/event-stream" and is_plain
 
@@ -179,7 +179,7 @@ REFUSED_SECONDS = 300.0
 
 
 class WakeUps:
-    """The wake-ups of one listener of a stream; one that occurs between two waits ends the next wait."""
+    """The wake-ups of one trigger by a stream; one that occurs between two waits ends the next wait."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -206,7 +206,7 @@ class WakeUps:
 
 @dataclass
 class _Stream:
-    listeners: set[WakeUps] = field(default_factory=set)
+    waiting: set[WakeUps] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
 
 
@@ -222,7 +222,7 @@ async def listen(
     streams: int,
 ) -> AsyncIterator[WakeUps | None]:
     """
-    Wake-ups by the notices of an inbox, from the stream that this event loop shares.
+    Wake-ups by the events of an inbox, from the stream that this event loop shares.
 
     :param streams: maximum number of open streams; None is yielded beyond it, and always if it is 0.
     """
@@ -233,37 +233,37 @@ async def listen(
         return
     wake_ups = WakeUps()
     stream = of_loop.setdefault(key, _Stream())
-    stream.listeners.add(wake_ups)
+    stream.waiting.add(wake_ups)
     if stream.task is None:
         stream.task = asyncio.create_task(_keep_open(client, inbox_id, stream))
     try:
         yield wake_ups
     finally:
-        stream.listeners.discard(wake_ups)
-        if not stream.listeners:
+        stream.waiting.discard(wake_ups)
+        if not stream.waiting:
             of_loop.pop(key, None)
             await end(stream.task)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream) -> None:
     failures = 0
-    while stream.listeners:
+    while stream.waiting:
         error: Exception | None = None
         try:
-            async with aclosing(notices_of(client, inbox_id)) as notices:
-                async for has_notices in notices:
-                    for listener in stream.listeners:
-                        listener.wake_up()
-                    failures = 0 if has_notices else failures
+            async with aclosing(events_of(client, inbox_id)) as events:
+                async for has_events in events:
+                    for wake_ups in stream.waiting:
+                        wake_ups.wake_up()
+                    failures = 0 if has_events else failures
         except WorkflowError as fault:
             error = fault
             log.debug("Event stream of inbox %s: %s", inbox_id, fault)
         except BusyStreamError as fault:
             error = fault
-            text = "Event stream of inbox %s: closed for %.0f s, as it has more than %d notices in a second"
-            log.warning(text, inbox_id, REFUSED_SECONDS, MOST_NOTICES)
+            text = "Event stream of inbox %s: closed for %.0f s, as it has more than %d events in a second"
+            log.warning(text, inbox_id, REFUSED_SECONDS, MOST_EVENTS)
         except Exception as fault:
-            # Listeners poll as well; without the stream they only lease messages later.
+            # Triggers poll as well; without the stream they only lease messages later.
             if failures == 0:
                 log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])

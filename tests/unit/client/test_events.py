@@ -1,4 +1,4 @@
-"""The event stream: notices, reconnections, what several listeners share, and cancellations."""
+"""The event stream: events, reconnections, what several triggers share, and cancellations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
-from airflow_provider_workflow.client.event_stream import BusyStreamError, NoticeCounter, WakeUps, listen
+from airflow_provider_workflow.client.event_stream import BusyStreamError, EventCounter, WakeUps, listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
@@ -61,7 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.wait_for(watch(), LONG)
 
 
-async def test_a_listener_is_woken_up_once_connected_and_by_each_notice(
+async def test_a_listener_is_woken_up_once_connected_and_by_each_event(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
 ) -> None:
     async with listen(client, inbox, STREAMS) as listener:
@@ -99,7 +99,7 @@ async def test_a_stream_that_ends_is_opened_again_and_rings(
     )
 
 
-async def test_a_notice_makes_the_pauses_short_again(
+async def test_an_event_makes_the_pauses_short_again(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, fake_clock: FakeClock
 ) -> None:
     emulator.fault("drop", operation="events", times=6)  # aiohttp tries each twice
@@ -131,8 +131,8 @@ async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
     assert caplog.text.count("broke: KeyError") == 1
 
 
-def test_100_notices_in_each_second_are_accepted_and_no_more(fake_clock: FakeClock) -> None:
-    counter = NoticeCounter()
+def test_100_events_in_each_second_are_accepted_and_no_more(fake_clock: FakeClock) -> None:
+    counter = EventCounter()
     for _ in range(5):
         assert counter.feed(b"data: {}\n\n" * 100) == 100
         fake_clock.advance(1)
@@ -183,7 +183,7 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
 ) -> None:
     began = asyncio.Event()
 
-    async def notices_of(*_: object) -> AsyncIterator[None]:
+    async def events_of(*_: object) -> AsyncIterator[None]:
         try:
             began.set()
             await asyncio.Event().wait()
@@ -195,7 +195,7 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
         async with listen(client, inbox, STREAMS) as listener:
             await is_woken_up(listener)
 
-    monkeypatch.setattr(event_stream, "notices_of", notices_of)
+    monkeypatch.setattr(event_stream, "events_of", events_of)
     task = asyncio.ensure_future(listens())
     await began.wait()
     await cancelled_again_and_again(task)

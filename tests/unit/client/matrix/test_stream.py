@@ -212,5 +212,5 @@ async def test_a_stream_that_would_keep_the_loop_busy_is_closed_for_five_minutes
 ) -> None:
     heard = await hear(service, lambda connection: connection.sendall(STREAM_HEAD + b"data:\n\n" * 101))
     assert FIVE_MINUTES <= heard.pause <= FIVE_MINUTES * SPREAD
-    text = "closed for 300 s, as it has more than 100 notices in a second"
+    text = "closed for 300 s, as it has more than 100 events in a second"
     assert f"Event stream of inbox {SOME_ID}: {text}" in heard.text
