@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 STATE = (
-    "client.inboxes._fitting",
     "client.inboxes._known",
     "client.exchange.GATES",
+    "client.exchange._fitting",
     "client.tokens.TOKENS",
     "client.settings._named",
     "observers._names",

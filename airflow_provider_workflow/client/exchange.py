@@ -48,13 +48,13 @@ import base64
 import json
 import logging
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
 from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__, clock
-from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.advice import add_fix
 from airflow_provider_workflow.client.answers import failure
 from airflow_provider_workflow.client.call import (
@@ -205,13 +205,11 @@ class BaseClient:
             return False
         if not isinstance(error, (RateLimitError, ServerError)):
             return False
-        if error.status == 0:
-            # The wait at the gate would be too long, and would be for the next attempt as well.
-            return False
+        # If the wait at the gate was too long, it would be for the next attempt as well.
         return error.retry_after is None or error.retry_after <= self._longest_wait
 
     def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
-        call = inboxes.with_fitting_limit(call, self.settings)
+        call = _with_fitting_limit(call, self.settings)
         yield from self._wait_at_gate(call)
         scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
         token, is_new = None, False
@@ -230,11 +228,11 @@ class BaseClient:
         if not answer.is_success:
             raise failure(call, answer)
         if answer.is_cut:
-            raise inboxes.too_large(call, self.settings)
+            raise _too_large(call, self.settings)
         try:
             is_large = len(answer.body) > LARGE_BODY
             value: T = (yield InThread(partial(call.read, answer))) if is_large else call.read(answer)
-            inboxes.note_size(call, self.settings, answer, value)
+            _note_size(call, self.settings, answer, value)
             return value
         except TransportError as unreadable:
             text = str(unreadable)
@@ -351,3 +349,41 @@ def is_token_rejected(error: WorkflowAPIError) -> bool:
         # If the token has the wrong scope, a new one would have the same (docs/service.md 14.4).
         return error.code != "invalid_audience"
     return False
+
+
+_fitting: dict[tuple[str, str], int] = {}
+"""How many messages of an inbox a lease can have, by the size of the last one; by base URL and path."""
+
+
+def _with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
+    """
+    The call; a lease request asks for no more messages than fit into an answer.
+
+    The messages of an answer that is too large are lost until their lease ends, and have used one delivery.
+    """
+    most = _fitting.get((settings.base_url, call.path))
+    if most is None or call.json is None:
+        return call
+    return replace(call, json={**call.json, "lease_limit": min(most, call.json["lease_limit"])})
+
+
+def _note_size(call: Call[Any], settings: Settings, answer: Answer, value: Any) -> None:
+    """Note how many messages a lease of this inbox can have, by the average size in an answer."""
+    if call.name == "lease_messages" and value["results"]:
+        average = len(answer.body) / len(value["results"])
+        # The next messages may be twice as large.
+        _fitting[settings.base_url, call.path] = max(1, int(call.limit / 2 / average))
+
+
+def _too_large(call: Call[Any], settings: Settings) -> TransportError:
+    """The error for an answer that is too large; the next lease asks for half as many messages."""
+    text = f"{call.name}: the answer is larger than {call.limit:,} bytes"
+    if call.json is None or "lease_limit" not in call.json:
+        return TransportError(text, sent=True, permanent=True)
+    limit = call.json["lease_limit"]
+    _fitting[settings.base_url, call.path] = fewer = max(1, limit // 2)
+    return TransportError(
+        f"{text}, so its messages are redelivered when their lease ends; this process leases at most"
+        f" {fewer} messages next. Lower lease_limit, which was {limit}",
+        sent=True,
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +14,6 @@ from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, 
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.types import DELETING
 
 MOST_PAGES = 10_000
@@ -238,41 +236,3 @@ def all_templates(
         most,
     )
     return _all("templates", most, listed) if limit is None else listed[0][:limit]
-
-
-_fitting: dict[tuple[str, str], int] = {}
-"""How many messages of an inbox a lease can have, by the size of the last one; by base URL and path."""
-
-
-def with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
-    """
-    The call; a lease request asks for no more messages than fit into an answer.
-
-    The messages of an answer that is too large are lost until their lease ends, and have used one delivery.
-    """
-    most = _fitting.get((settings.base_url, call.path))
-    if most is None or call.json is None:
-        return call
-    return replace(call, json={**call.json, "lease_limit": min(most, call.json["lease_limit"])})
-
-
-def note_size(call: Call[Any], settings: Settings, answer: Answer, value: Any) -> None:
-    """Note how many messages a lease of this inbox can have, by the average size in an answer."""
-    if call.name == "lease_messages" and value["results"]:
-        average = len(answer.body) / len(value["results"])
-        # The next messages may be twice as large.
-        _fitting[settings.base_url, call.path] = max(1, int(call.limit / 2 / average))
-
-
-def too_large(call: Call[Any], settings: Settings) -> TransportError:
-    """The error for an answer that is too large; the next lease asks for half as many messages."""
-    text = f"{call.name}: the answer is larger than {call.limit:,} bytes"
-    if call.json is None or "lease_limit" not in call.json:
-        return TransportError(text, sent=True, permanent=True)
-    limit = call.json["lease_limit"]
-    _fitting[settings.base_url, call.path] = fewer = max(1, limit // 2)
-    return TransportError(
-        f"{text}, so its messages are redelivered when their lease ends; this process leases at most"
-        f" {fewer} messages next. Lower lease_limit, which was {limit}",
-        sent=True,
-    )
