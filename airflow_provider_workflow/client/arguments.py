@@ -194,20 +194,6 @@ def _bracketed(host: str) -> str:
     return f"{scheme}{separator}[{name}]"
 
 
-def check_scheme(scheme: str | None, problems: list[str]) -> None:
-    """
-    Check the connection's ``schema``; in a connection URI that is the path after the host.
-
-    :param problems: list to which errors are added.
-    """
-    if scheme and scheme.lower() not in SCHEMES:
-        problems.append(
-            "schema must be http or https, and in a connection URI the part between the host and the question"
-            " mark is the schema (for a base URL with a path write the connection as JSON, with the whole"
-            " base URL as host)"
-        )
-
-
 def _split(address: str) -> SplitResult | None:
     """The parts of a URL, or None if it is not an http or https URL."""
     try:
@@ -220,10 +206,16 @@ def _split(address: str) -> SplitResult | None:
 
 def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
     """
-    Check the URLs and paths among a connection's fields.
+    Check the URLs and paths among a connection's fields, and its ``schema``.
 
     :param problems: list to which errors are added.
     """
+    if values["schema"] and values["schema"].lower() not in SCHEMES:
+        problems.append(
+            "schema must be http or https, and in a connection URI the part between the host and the question"
+            " mark is the schema (for a base URL with a path write the connection as JSON, with the whole"
+            " base URL as host)"
+        )
     for name in ("host", "oauth_url", "auth_url", "redirect_uri"):
         address = values.get(name)
         if not address:

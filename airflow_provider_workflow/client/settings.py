@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
-from airflow_provider_workflow.client.arguments import base_url, check_addresses, check_scheme
+from airflow_provider_workflow.client.arguments import base_url, check_addresses
 from airflow_provider_workflow.client.errors import ConfigurationError
 
 
@@ -244,9 +244,8 @@ class Settings:
         address = base_url(_text(host), scheme, port)
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
         values.pop("oauth_url", None)
-        check_scheme(scheme, problems)
         _check_visible({**values, "login": _text(login), "password": secret}, problems)
-        check_addresses({**values, "oauth_url": token_url, "host": address}, problems)
+        check_addresses({**values, "oauth_url": token_url, "host": address, "schema": scheme}, problems)
         _convert(values, extra, problems)
         if problems:
             raise ConfigurationError(problems)
