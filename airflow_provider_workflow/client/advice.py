@@ -95,7 +95,8 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
         error.fix = _of_token(error, settings) if is_of_token else _of_api(error, call, settings)
         if settings.connection_id:
             host = host_of(settings.token_url if is_of_token else settings.base_url)
-            error.name_connection(settings.connection_id, host)
+            refused = f"The connection {settings.connection_id!r} is refused by {host}"
+            error.args = (f"{refused}, {error.fix}: {error.reason}",)
     elif isinstance(error, RateLimitError):
         error.fix = "too many requests were made; try again later"
     elif isinstance(error, ServerError):

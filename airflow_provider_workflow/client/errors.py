@@ -140,14 +140,6 @@ class AuthenticationError(WorkflowAPIError):
         super().__init__(text, **more)
         self.reason = text
 
-    def name_connection(self, connection_id: str, host: str) -> None:
-        """
-        Add the connection, the host that rejected it, and the fix to the message.
-
-        :param connection_id: id of the Airflow connection.
-        """
-        self.args = (f"The connection {connection_id!r} is refused by {host}, {self.fix}: {self.reason}",)
-
 
 class LoginRequiredError(AuthenticationError):
     """
