@@ -68,7 +68,7 @@ def guess(answer: Answer) -> Any:
     """
     body = thing(answer)
     steps = body.get("steps")
-    if not (_text(body.get("title"), or_empty=True) and _text(body.get("prefilled_url")) and _objects(steps)):
+    if not (isinstance(body.get("title"), str) and _text(body.get("prefilled_url")) and _objects(steps)):
         raise _misshapen(answer, "a guess with title, steps and prefilled_url")
     for step in steps:
         alternatives = step.get("alternatives")
@@ -96,7 +96,9 @@ def page(answer: Answer) -> Any:
 
     :raises TransportError: the body is not such a page.
     """
-    body = _with_results(answer)
+    body = thing(answer)
+    if not _objects(body.get("results")):
+        raise _misshapen(answer, "an object with a list of results")
     following = body.get("next")
     if not (following is None or isinstance(following, str)) or not _plain_ids(body["results"]):
         raise _misshapen(answer, "a page of a listing")
@@ -167,19 +169,12 @@ def templates(answer: Answer) -> list[Template]:
     return cast("list[Template]", body)
 
 
-def _with_results(answer: Answer) -> Any:
-    body = thing(answer)
-    if not _objects(body.get("results")):
-        raise _misshapen(answer, "an object with a list of results")
-    return body
-
-
 def _objects(value: Any) -> bool:
     return isinstance(value, list) and {type(item) for item in value} <= {dict}
 
 
-def _text(value: Any, *, or_empty: bool = False) -> bool:
-    return isinstance(value, str) and (or_empty or bool(value))
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _plain_ids(items: list[dict[str, Any]]) -> bool:

@@ -332,7 +332,7 @@ def access_token_of(answer: types.Token) -> str:
 
     :raises AuthenticationError: it is missing or cannot be sent in a header.
     """
-    value = answer.get("access_token") if isinstance(answer, dict) else None
+    value: Any = answer.get("access_token")
     if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
         raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
     return value
