@@ -13,13 +13,12 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.answers import failure, request_of
-from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -158,17 +157,14 @@ async def _refusal_of(
         async with clock.timeout(seconds):
             answer = await answer_of(response, call.limit)
     answer = client.hide(answer, call, token)
-    refused = _failure_of(call, answer)
+    if answer.is_success:
+        kind = plain(answer.headers.get("content-type", "no content type"), 100)
+        text = f"{request_of(call.name)} was answered with {answer.status} and no event stream ({kind})"
+        refused = WorkflowAPIError(text, status=answer.status)
+    else:
+        refused = failure(call, answer)
     client.observe(call, refused, clock.now())
     return refused
-
-
-def _failure_of(call: Call[Any], answer: Answer) -> WorkflowAPIError:
-    if not answer.is_success:
-        return failure(call, answer)
-    kind = plain(answer.headers.get("content-type", "no content type"), 100)
-    text = f"{request_of(call.name)} was answered with {answer.status} and no event stream ({kind})"
-    return WorkflowAPIError(text, status=answer.status)
 
 
 log = logging.getLogger(__name__)

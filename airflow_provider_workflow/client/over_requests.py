@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import time  # real time: as that of sockets
-from collections.abc import Iterator
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
@@ -137,15 +136,11 @@ def _causes(error: BaseException) -> list[BaseException]:
     while len(chain) < 20:
         last = chain[-1]
         inner = last.__cause__ or last.__context__ or getattr(last, "reason", None)
-        inner = inner if isinstance(inner, BaseException) else next(_exceptions(last.args), None)
+        inner = next((cause for cause in (inner, *last.args) if isinstance(cause, BaseException)), None)
         if inner is None or inner in chain:
             break
         chain.append(inner)
     return chain
-
-
-def _exceptions(args: tuple[Any, ...]) -> Iterator[BaseException]:
-    return (arg for arg in args if isinstance(arg, BaseException))
 
 
 def _fault(error: Exception, request: Request) -> TransportError:
