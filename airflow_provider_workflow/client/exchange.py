@@ -140,7 +140,7 @@ GATES = Gates()
 """The gates that all clients of this process share."""
 
 
-def ignore(*_: object) -> None:
+def _ignore(*_: object) -> None:
     """Do nothing: the default of a callback."""
 
 
@@ -164,9 +164,9 @@ class BaseClient:
         tokens: TokenCache = TOKENS,
         gates: Gates = GATES,
         longest_wait: float = LONGEST_WAIT_SECONDS,
-        on_token: Callable[[str], None] = ignore,
+        on_token: Callable[[str], None] = _ignore,
         store: TokenStore | None = None,
-        observe: Observer = ignore,
+        observe: Observer = _ignore,
     ) -> None:
         self.settings = settings
         self.tokens = tokens
@@ -282,11 +282,11 @@ class BaseClient:
                 BELIEVED_WAIT_SECONDS,
             )
 
-    def build(self, call: Call[Any], token: AccessToken | None = None) -> Request:
+    def build(self, call: Call[Any], token: AccessToken | None) -> Request:
         """
         Build the request of a call. Its URL is always one of the connection's, so no other host gets a token.
 
-        :param token: access token, if the call needs one.
+        :param token: access token; None if the call needs none.
         :raises ConfigurationError: the proxy is not an HTTP proxy.
         """
         base, path = self._address(call)

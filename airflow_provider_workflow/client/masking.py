@@ -38,13 +38,13 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
     """A text with ``***`` in place of secrets, in each spelling that an error may quote."""
     for secret in secrets:
         if len(secret) >= SHORTEST_SECRET:
-            for spelling in spellings(secret):
+            for spelling in _spellings(secret):
                 text = text.replace(spelling, MASK)
     return text
 
 
 @lru_cache(maxsize=16)
-def spellings(secret: str) -> tuple[str, ...]:
+def _spellings(secret: str) -> tuple[str, ...]:
     """A secret as it is, quoted for JSON, Python, HTML and URLs, and in base64; the longest first."""
     quoted = {secret, repr(secret)[1:-1], ascii(secret)[1:-1], *_of_json(secret), *_of_html(secret)}
     for _ in range(2):  # the answer is JSON, and may quote JSON

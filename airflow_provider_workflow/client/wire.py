@@ -105,7 +105,7 @@ class Answer:
             sent=True,
         )
 
-    def now(self) -> float:
+    def _now(self) -> float:
         """
         The time of the service, in epoch seconds; the local time if it sends no ``Date``.
 
@@ -126,7 +126,7 @@ class Answer:
         value = self.headers.get("retry-after") if self.status in BUSY else None
         seconds = _number(value)
         if seconds is None and (date := _http_date(value)) is not None:
-            seconds = date - self.now()
+            seconds = date - self._now()
         if seconds is None:
             seconds = self._window()
         return None if seconds is None else max(0.0, seconds)
@@ -137,7 +137,7 @@ class Answer:
         reset = _number(self.headers.get("x-ratelimit-reset"))
         if remaining is None or remaining >= 1 or reset is None:
             return None
-        return reset - self.now() if reset >= EPOCH_RESET_FLOOR else reset
+        return reset - self._now() if reset >= EPOCH_RESET_FLOOR else reset
 
 
 def _decoded(body: bytes) -> Any:
