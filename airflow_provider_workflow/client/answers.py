@@ -55,7 +55,7 @@ def inbox(answer: Answer) -> Any:
     :raises TransportError: the body is not an inbox.
     """
     body = thing(answer)
-    if not (_text(body.get("id")) and _text(body.get("status"))):
+    if not _is_inbox(body):
         raise _misshapen(answer, "an inbox with an id and a status")
     return _named(body)
 
@@ -68,7 +68,8 @@ def guess(answer: Answer) -> Any:
     """
     body = thing(answer)
     steps = body.get("steps")
-    if not (isinstance(body.get("title"), str) and _text(body.get("prefilled_url")) and _objects(steps)):
+    has_title = isinstance(body.get("title"), str)
+    if not (has_title and _text(body.get("prefilled_url")) and _objects(steps)):
         raise _misshapen(answer, "a guess with title, steps and prefilled_url")
     for step in steps:
         alternatives = step.get("alternatives")
@@ -112,11 +113,15 @@ def page_of_inboxes(answer: Answer) -> Any:
     :raises TransportError: the body is not such a page.
     """
     body = page(answer)
-    if not all(_text(inbox.get("id")) and _text(inbox.get("status")) for inbox in body["results"]):
+    if not all(map(_is_inbox, body["results"])):
         raise _misshapen(answer, "a page of inboxes with an id and a status")
     for inbox in body["results"]:
         _named(inbox)
     return body
+
+
+def _is_inbox(body: dict[str, Any]) -> bool:
+    return _text(body.get("id")) and _text(body.get("status"))
 
 
 def _named(inbox: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +236,9 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     code = code and one_line(code)
     detail = _detail(first, body, answer)
     kind = _kind(call, answer.status, code, content)
-    explained = f"{request_of(call.name)} was answered with {answer.status}" + (f" ({code})" if code else "")
+    explained = f"{request_of(call.name)} was answered with {answer.status}"
+    if code:
+        explained += f" ({code})"
     error = kind(
         f"{explained}: {one_line(detail)}" if detail else explained,
         status=answer.status,
@@ -239,8 +246,8 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
         detail=detail,
         retry_after=answer.retry_after(),
     )
-    if isinstance(error, InboxPausedError) and (reason := body["inbox_attributes"].get("paused_reason")):
-        error.paused_reason = str(reason)
+    if isinstance(error, InboxPausedError):
+        error.paused_reason = str(body["inbox_attributes"].get("paused_reason") or "unknown")
     return error
 
 
