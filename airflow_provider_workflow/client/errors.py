@@ -176,7 +176,7 @@ class ConflictError(WorkflowAPIError):
 
 
 class InboxPausedError(ConflictError):
-    """The inbox is paused and has no messages to lease (409 of a lease); ``paused_reason`` says why."""
+    """The inbox is paused, for ``paused_reason``, and has no messages to lease (409 of a lease)."""
 
     paused_reason = "unknown"
 

@@ -47,7 +47,7 @@ class BusyStreamError(Exception):
 
 
 class EventCounter:
-    """Counts the events of a stream that arrives in chunks of any size; their data is not needed."""
+    """Counts the events of a stream that arrives in chunks of any size."""
 
     def __init__(self) -> None:
         self._rest = b""

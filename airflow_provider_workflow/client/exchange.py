@@ -30,16 +30,16 @@ The loops that perform the steps, without error handling (complete in ``client.p
 
 A test does not need a network: it can call ``next`` and ``send`` and check the steps.
 
-===================== ============================================ =============================
-step                  what the client does                         result
-===================== ============================================ =============================
-``Request``           sends this request, once                     the ``Answer``
-``Call``              sends this call, with its retries            its value
-``Pause``             waits                                        None
-``Renewal``           waits for a token that another caller renews None, or the renewal's error
-``InThread``          runs a function, in a thread of a trigger    its return value
-``CarryThrough``      runs another generator without cancellation  its return value
-===================== ============================================ =============================
+================ ============================================ =============================
+step             what the client does                         result
+================ ============================================ =============================
+``Request``      sends this request, once                     the ``Answer``
+``Call``         sends this call, with its retries            its value
+``Pause``        waits                                        None
+``Renewal``      waits for a token that another caller renews None, or the renewal's error
+``InThread``     runs a function, in a thread of a trigger    its return value
+``CarryThrough`` runs another generator without cancellation  its return value
+================ ============================================ =============================
 """
 
 from __future__ import annotations

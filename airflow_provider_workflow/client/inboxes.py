@@ -178,9 +178,10 @@ def all_messages(
     """
     All messages of an inbox, page by page.
 
-    :raises TransportError: there are more than :data:`MOST_PAGES`.
+    :raises TransportError: there are more pages.
     """
-    return _all("messages", MOST_PAGES, (yield from first_messages(inbox_id, MOST_PAGES)))
+    listed = yield from first_messages(inbox_id, MOST_PAGES)
+    return _all("messages", MOST_PAGES, listed)
 
 
 def first_messages(

@@ -245,7 +245,8 @@ class Settings:
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
         values.pop("oauth_url", None)
         _check_visible({**values, "login": _text(login), "password": secret}, problems)
-        check_addresses({**values, "oauth_url": token_url, "host": address, "schema": scheme}, problems)
+        addresses = {"oauth_url": token_url, "host": address, "schema": scheme}
+        check_addresses({**values, **addresses}, problems)
         _convert(values, extra, problems)
         if problems:
             raise ConfigurationError(problems)

@@ -132,7 +132,7 @@ class Answer:
         return None if seconds is None else max(0.0, seconds)
 
     def _window(self) -> float | None:
-        """Seconds until the rate window resets; None while it has requests left (docs/service.md 15)."""
+        """Seconds until the rate window resets; None while it has requests left."""
         remaining = _number(self.headers.get("x-ratelimit-remaining"))
         reset = _number(self.headers.get("x-ratelimit-reset"))
         if remaining is None or remaining >= 1 or reset is None:
