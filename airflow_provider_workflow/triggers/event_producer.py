@@ -68,13 +68,9 @@ class Watcher(PollingOptions, Protocol):
     """What a producer uses of the triggers whose events it makes; they are its keys for them."""
 
     has_ended: bool
-
-    @property
-    def lease_limit(self) -> int: ...
-    @property
-    def lease_seconds(self) -> int: ...
-    @property
-    def min_interval(self) -> float: ...
+    lease_limit: int
+    lease_seconds: int
+    min_interval: float
 
 
 class EventMessage(NamedTuple):

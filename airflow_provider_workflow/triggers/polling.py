@@ -38,16 +38,11 @@ EXPLAINED = (WorkflowError, AirflowException)
 class PollingOptions(Protocol):
     """The arguments of a trigger that waits for the messages of an inbox."""
 
-    @property
-    def inbox(self) -> str: ...
-    @property
-    def workflow_conn_id(self) -> str: ...
-    @property
-    def wake_on_events(self) -> bool: ...
-    @property
-    def poll_interval(self) -> float: ...
-    @property
-    def max_poll_interval(self) -> float: ...
+    inbox: str
+    workflow_conn_id: str
+    wake_on_events: bool
+    poll_interval: float
+    max_poll_interval: float
 
 
 class InboxHealth:
