@@ -2,8 +2,7 @@
 Runs a command: access to connections, errors and exit codes.
 
 A command returns its exit code. The exceptions that it raises (of the service, of Airflow, ``ValueError`` for
-a wrong argument) are printed as one line on stderr and mapped to a code of ``Exit``; an exception can set
-its own as ``exit_code``.
+a wrong argument) are printed as one line on stderr and mapped to a code of ``Exit``.
 """
 
 from __future__ import annotations
@@ -121,9 +120,6 @@ def _code_of(error: Exception) -> int | None:
         from airflow_provider_workflow.database.runs import MissingDagError
     except Exception:  # Airflow cannot be loaded, which is the error
         return None
-    code: int | None = getattr(error, "exit_code", None)
-    if code is not None:
-        return code
     if isinstance(error, (AuthenticationError, ConfigurationError)):
         return Exit.CREDENTIALS
     if isinstance(error, (NotFoundError, MissingDagError)):

@@ -14,6 +14,7 @@ from typing import Any
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
@@ -32,12 +33,6 @@ from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit."""
 SHOWN_CAUSES = 10
-
-
-class NoSuchDeadLetterError(Exception):
-    """There is no dead letter with an id."""
-
-    exit_code = Exit.NOT_FOUND
 
 
 def list_dead_letters(args: Namespace) -> int:
@@ -62,7 +57,7 @@ def show(args: Namespace) -> int:
     """
     Show a dead letter with its message.
 
-    :raises NoSuchDeadLetterError: there is none with this id.
+    :raises NotFoundError: there is none with this id.
     """
     (letter,) = _find(_selection_of(args), [args.id])
     text = dag_runs.whole_conf(letter.run.key).get("message_json")
@@ -166,7 +161,7 @@ def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
     The dead letters with these ids, in this order.
 
     :param ids: ids of messages or of runs.
-    :raises NoSuchDeadLetterError: there is none with one of the ids.
+    :raises NotFoundError: there is none with one of the ids.
     :raises ValueError: there are several with one of the ids.
     """
     by_id: dict[str, list[StoredRun]] = {name: [] for name in ids}
@@ -175,8 +170,9 @@ def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
             by_id[name].append(run)
     if missing := [name for name, runs in by_id.items() if not runs]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise NoSuchDeadLetterError(
-            f"There is no such dead letter among the selected ones: {', '.join(missing[:3])}{more}"
+        raise NotFoundError(
+            f"There is no such dead letter among the selected ones: {', '.join(missing[:3])}{more}",
+            status=404,
         )
     for name, runs in by_id.items():
         if len(runs) > 1:
@@ -194,7 +190,7 @@ def replay(args: Namespace) -> int:
 
     :return: ``FAULT`` if one of them was rejected; the others are started.
     :raises ValueError: nothing is selected, or an option is wrong.
-    :raises NoSuchDeadLetterError: there is none with one of the ids; nothing is started.
+    :raises NotFoundError: there is none with one of the ids; nothing is started.
     """
     _check(args)
     replaying = _Replaying(args.trigger_dag_id, args.dry_run, _interval_of(args.rate))

@@ -18,20 +18,14 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 STATE_BYTES = 32
 
 
-class LoginError(Exception):
-    """The login failed; the text says why, and how to fix it."""
-
-    exit_code = Exit.FAULT
-
-
 def login(args: Namespace) -> int:
     """
     Log a user in for a connection.
 
     :param args: ``conn_id``; ``scope``, None for the connection's; ``prefill``, a list of ``NAME=VALUE``.
     :raises ValueError: an argument, or a field of the connection, is missing or wrong; nothing was sent.
-    :raises WorkflowError: the service rejects a request, or Airflow's database cannot be used.
-    :raises LoginError: no valid URL was pasted.
+    :raises WorkflowError: no valid URL was pasted, the service rejects a request, or Airflow's database
+        cannot be used.
     """
     prefilled = _prefilled(args.prefill or [])
     hook = hook_of(args)
@@ -63,11 +57,11 @@ def _pasted_code(redirect_uri: str, state: str) -> str:
     )
     pasted = sys.stdin.readline()
     if not pasted.strip():
-        raise LoginError("No URL was pasted. Run the command again.")
+        raise WorkflowError("No URL was pasted. Run the command again.")
     try:
         return rules.code_of(rules.query_of(pasted, redirect_uri), state)
     except ValueError as error:
-        raise LoginError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
+        raise WorkflowError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
 
 
 def _store(hook: WorkflowHook, code: str) -> None:
