@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
 
@@ -35,75 +34,23 @@ STATE = (
 """State that outlives a test: collections, and objects that can be created without arguments."""
 
 
-class WorkflowEmulator:
-    """
-    A workflow service without inboxes, whose clock stands still until the test moves it.
-
-    :param server: the emulator, with all its methods.
-    :param clock: its clock.
-    """
-
-    def __init__(self, server: EmulatorServer, clock: ManualClock) -> None:
-        self.server = server
-        self._clock = clock
-
-    def open_inbox(self, name: str) -> str:
-        """Create an active inbox unless it exists; return its id."""
-        return self.server.open_inbox(name)
-
-    def put(self, inbox: str, *payloads: Any) -> list[str]:
-        """Put messages with these JSON values into an inbox, created unless it exists; return their ids."""
-        return self.server.put(inbox, *payloads)
-
-    def fault(self, kind: str, operation: str | None = None, **fields: Any) -> None:
-        """
-        Make requests fail.
-
-        :param kind: ``status`` (with ``status=503``), ``drop``, ``slow``, ``truncate``, ``duplicate`` ...;
-            see ``airflow_provider_workflow.emulator.faults.Fault`` for all of them and their fields.
-        :param operation: ``lease``, ``ack``, ``release``, ``token`` ...; None for every request.
-        :param fields: such as ``times``, the number of requests that fail: 1 by default, None for all.
-        """
-        self.server.fault(kind, operation=operation, **fields)
-
-    def advance(self, seconds: float) -> None:
-        """Move the service's clock, past the end of a lease for instance."""
-        self._clock.advance(seconds)
-
-    def statuses(self, inbox: str) -> dict[str, str]:
-        """Status of each message: ``available``, ``leased``, ``acked`` or ``quarantined``, by id."""
-        messages = self.server.summary(inbox)["messages"]
-        return {message["id"]: message["status"] for message in messages}
-
-    def assert_acknowledged(self, inbox: str, message_ids: Iterable[Any]) -> None:
-        """
-        Assert that exactly these messages of an inbox were acknowledged.
-
-        :raises AssertionError: the text names the messages that differ.
-        """
-        statuses, expected = self.statuses(inbox), set(message_ids)
-        acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
-        if missing := expected - acknowledged:
-            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}; statuses: {statuses}")
-        if more := acknowledged - expected:
-            raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
-
-
 @pytest.fixture
-def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkflowEmulator]:
+def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatorServer]:
     """
     A new service, and the connection ``workflow_default`` to it, for the duration of one test.
+
+    It is an :class:`~airflow_provider_workflow.emulator.server.EmulatorServer` without inboxes, whose clock
+    stands still until the test moves it (``advance``).
 
     Other connections of the type Workflow lead to it too. The state of earlier tests is cleared.
     """
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
 
-    clock = ManualClock()
     reset()
-    with EmulatorServer(clock=clock) as server:
+    with EmulatorServer(clock=ManualClock()) as server:
         _lead_to(server, monkeypatch)
-        yield WorkflowEmulator(server, clock)
+        yield server
     reset()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +168,37 @@ class EmulatorServer:
         """Describe an inbox, given by name or id: its messages, leases and counters."""
         return self.store.messages.summary(self.store.inboxes.find(inbox).id)
 
-    def fault(self, kind: str, **fields: Any) -> Fault:
-        """Make requests fail; see :class:`airflow_provider_workflow.emulator.faults.Fault`."""
-        return self.emulator.faults.add(kind=kind, **fields)
+    def statuses(self, inbox: str) -> dict[str, str]:
+        """Status of each message: ``available``, ``leased``, ``acked`` or ``quarantined``, by id."""
+        return {message["id"]: message["status"] for message in self.summary(inbox)["messages"]}
+
+    def assert_acknowledged(self, inbox: str, message_ids: Iterable[Any]) -> None:
+        """
+        Assert that exactly these messages of an inbox were acknowledged.
+
+        :raises AssertionError: the text names the messages that differ.
+        """
+        statuses, expected = self.statuses(inbox), set(message_ids)
+        acknowledged = {message_id for message_id, status in statuses.items() if status == "acked"}
+        if missing := expected - acknowledged:
+            raise AssertionError(f"not acknowledged in {inbox!r}: {missing}; statuses: {statuses}")
+        if more := acknowledged - expected:
+            raise AssertionError(f"acknowledged in {inbox!r} too: {more}")
+
+    def advance(self, seconds: float) -> None:
+        """Move the service's clock, past the end of a lease for instance."""
+        self.store.clock.advance(seconds)
+
+    def fault(self, kind: str, operation: str | None = None, **fields: Any) -> Fault:
+        """
+        Make requests fail.
+
+        :param kind: ``status`` (with ``status=503``), ``drop``, ``slow``, ``truncate``, ``duplicate`` ...;
+            see :class:`airflow_provider_workflow.emulator.faults.Fault` for all of them and their fields.
+        :param operation: ``lease``, ``ack``, ``release``, ``token`` ...; None for every request.
+        :param fields: such as ``times``, the number of requests that fail: 1 by default, None for all.
+        """
+        return self.emulator.faults.add(kind=kind, operation=operation, **fields)
 
     def wait_until_held(self, count: int = 1, timeout: float = 10) -> list[dict[str, Any]]:
         """Block until ``count`` requests are held by faults, at most ``timeout`` seconds."""

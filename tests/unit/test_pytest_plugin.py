@@ -15,8 +15,9 @@ import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.pytest_plugin import WorkflowEmulator, workflow_emulator
+from airflow_provider_workflow.pytest_plugin import workflow_emulator
 from tests.unit.loading import loaded
 
 __all__ = ["workflow_emulator"]
@@ -24,7 +25,7 @@ __all__ = ["workflow_emulator"]
 pytest_plugins = ["pytester"]
 
 
-def test_what_was_acknowledged_can_be_asserted(workflow_emulator: WorkflowEmulator) -> None:
+def test_what_was_acknowledged_can_be_asserted(workflow_emulator: EmulatorServer) -> None:
     first, second = workflow_emulator.put("orders", 1, 2)
     lease_id = str(WorkflowHook().lease_messages("orders")["lease_id"])
     WorkflowHook().acknowledge_messages("orders", lease_id, [first])
@@ -37,7 +38,7 @@ def test_what_was_acknowledged_can_be_asserted(workflow_emulator: WorkflowEmulat
         workflow_emulator.assert_acknowledged("orders", [])
 
 
-def test_a_lease_ends_when_the_clock_is_moved(workflow_emulator: WorkflowEmulator) -> None:
+def test_a_lease_ends_when_the_clock_is_moved(workflow_emulator: EmulatorServer) -> None:
     (message_id,) = workflow_emulator.put("orders", 1)
     WorkflowHook().lease_messages("orders", lease_seconds=60)
 
@@ -46,7 +47,7 @@ def test_a_lease_ends_when_the_clock_is_moved(workflow_emulator: WorkflowEmulato
     assert workflow_emulator.statuses("orders") == {message_id: "available"}
 
 
-def test_faults_are_met(workflow_emulator: WorkflowEmulator) -> None:
+def test_faults_are_met(workflow_emulator: EmulatorServer) -> None:
     workflow_emulator.open_inbox("orders")
     workflow_emulator.fault("status", "lease", status=503)
 
@@ -57,9 +58,9 @@ def test_faults_are_met(workflow_emulator: WorkflowEmulator) -> None:
 
 @pytest.mark.parametrize("test", ["first", "second"])
 def test_each_test_gets_the_alarm_for_a_quarantined_message(
-    test: str, workflow_emulator: WorkflowEmulator, caplog: pytest.LogCaptureFixture
+    test: str, workflow_emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    workflow_emulator.server.put("orders", 1, ids=["poison"])
+    workflow_emulator.put("orders", 1, ids=["poison"])
     for _ in range(5):
         WorkflowHook().lease_messages("orders", lease_seconds=60)
         workflow_emulator.advance(61)

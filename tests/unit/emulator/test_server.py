@@ -155,7 +155,7 @@ async def test_it(workflow_emulator):
         assert WorkflowHook.get_connection(hook.workflow_conn_id).login == "production"
         assert hook.list_inboxes() == []
         async with hook.async_client() as client:
-            assert client.settings.base_url == workflow_emulator.server.base_url
+            assert client.settings.base_url == workflow_emulator.base_url
 """
 
 

@@ -6,7 +6,7 @@ import manage_inboxes
 
 
 def status(workflow_emulator):
-    return workflow_emulator.server.summary("tickets")["inbox"]["status"]
+    return workflow_emulator.summary("tickets")["inbox"]["status"]
 
 
 def test_the_inbox_is_set_up_once(workflow_emulator):
