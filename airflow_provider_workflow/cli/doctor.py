@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
@@ -29,9 +29,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database.inbox_uses import (
     TRIGGERS,
-    DeployedDag,
     InboxUse,
-    deployed,
     inbox_uses,
 )
 from airflow_provider_workflow.dispatch.lease import delivery_count
@@ -289,16 +287,12 @@ def _dags(subject: Subject) -> Iterator[Finding]:
     """The DAGs that listen to the inboxes, that are started, and that take dead letters."""
     with airflow_internals.database_session() as session:
         uses = [use for use in inbox_uses(session) if _concerns(subject, use)]
-        examined = [
-            (role, deployed(dag_id, session), origin)
+        problems = {
+            f"{role} {dag_id}": _problem(role, dag_id, airflow_internals.dag_row(dag_id, session), origin)
             for (role, dag_id), origin in _roles(subject.args, uses).items()
-        ]
-    sound: list[str] = []
-    for role, dag, origin in examined:
-        if (problem := _problem(role, dag, origin)) is None:
-            sound.append(f"{role} {dag.dag_id}")
-        else:
-            yield problem
+        }
+    yield from filter(None, problems.values())
+    sound = [check for check, problem in problems.items() if problem is None]
     if sound:
         yield Finding("dags", OK, f"deployed and unpaused: {', '.join(sound)}")
     yield from _listeners(subject, uses)
@@ -330,15 +324,20 @@ def _roles(args: Namespace, uses: Iterable[InboxUse]) -> dict[tuple[str, str], s
     return roles
 
 
-def _problem(role: str, dag: DeployedDag, origin: str) -> Finding | None:
-    check = f"{role} {dag.dag_id}"
-    if dag.missing:
+def _problem(role: str, dag_id: str, dag: Any, origin: str) -> Finding | None:
+    """
+    What keeps a DAG from its role.
+
+    :param dag: its row in the database; None if no DAG file contains it.
+    """
+    check = f"{role} {dag_id}"
+    if dag is None:
         return Finding(check, FAILED, "Airflow has no such DAG", f"deploy it, or correct {origin}")
     if dag.has_import_errors:
         return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
     if dag.is_paused:
         effect = "it starts no runs" if role == "listener" else "its runs stay queued"
-        fix = f"unpause it: airflow dags unpause {shlex.quote(dag.dag_id)}"
+        fix = f"unpause it: airflow dags unpause {shlex.quote(dag_id)}"
         return Finding(check, WARNING, f"paused: {effect}", fix)
     return None
 

@@ -27,20 +27,6 @@ DEFAULT_CONN_ID = "workflow_default"
 
 
 @dataclass(frozen=True)
-class DeployedDag:
-    """
-    The state of a DAG in the database.
-
-    :param missing: there is no such DAG, or no DAG file contains it any more.
-    """
-
-    dag_id: str
-    missing: bool = False
-    is_paused: bool = False
-    has_import_errors: bool = False
-
-
-@dataclass(frozen=True)
 class InboxUse:
     """
     A task or an asset watcher that waits for, or dispatches, the messages of an inbox.
@@ -61,14 +47,6 @@ class InboxUse:
     inbox: str | None
     targets: tuple[str, ...] = ()
     dead_letter_dag_id: str | None = None
-
-
-def deployed(dag_id: str, session: Session) -> DeployedDag:
-    """Read the state of a DAG, which need not exist."""
-    dag = airflow_internals.dag_row(dag_id, session)
-    if dag is None:
-        return DeployedDag(dag_id, missing=True)
-    return DeployedDag(dag_id, is_paused=bool(dag.is_paused), has_import_errors=bool(dag.has_import_errors))
 
 
 def inbox_uses(session: Session) -> Iterator[InboxUse]:
