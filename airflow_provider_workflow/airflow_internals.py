@@ -306,19 +306,9 @@ def count_triggers(path: str) -> int:
         return int(session.scalar(count) or 0)
 
 
-def count_unfinished_runs(dag_id: str) -> int:
-    """Number of runs of a DAG that are queued or running."""
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import func, select
-
-    unfinished = (DagRun.dag_id == dag_id, DagRun.state.in_(["queued", "running"]))
-    with database_session() as session:
-        return int(session.scalar(select(func.count()).select_from(DagRun).where(*unfinished)) or 0)
-
-
 def dag_run_model() -> Any:
     """
-    The SQLAlchemy model of DAG runs, for the queries of ``database/dag_runs.py``.
+    The SQLAlchemy model of DAG runs, for the queries of ``database/``.
 
     Filters of Airflow's REST API for the beginning of a run's id and entries of its conf would replace it.
     """

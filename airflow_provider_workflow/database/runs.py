@@ -21,6 +21,7 @@ from airflow_provider_workflow.dispatch.run_errors import (
     param_of,
 )
 from airflow_provider_workflow.dispatch.runs import (
+    UNFINISHED,
     Start,
     existing_start,
     not_its_run,
@@ -90,8 +91,12 @@ class DatabaseRuns:
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
-        with database():
-            return airflow_internals.count_unfinished_runs(dag_id)
+        from sqlalchemy import func, select
+
+        run = airflow_internals.dag_run_model()
+        count = select(func.count(run.id)).where(run.dag_id == dag_id, run.state.in_(UNFINISHED))
+        with database() as session:
+            return int(session.scalar(count) or 0)
 
 
 def _error_of(error: Exception) -> RunRejected | TargetError:

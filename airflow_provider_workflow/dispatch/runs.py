@@ -42,7 +42,7 @@ KEY_PREFIX = f"{RUN_ID_PREFIX}key__"
 LONGEST_RUN_ID = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
-_UNFINISHED = ["queued", "running"]
+UNFINISHED = ["queued", "running"]
 
 
 class Start(Enum):
@@ -336,7 +336,7 @@ class TaskRuns:
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""
-        return self._count(dag_id, states=_UNFINISHED)
+        return self._count(dag_id, states=UNFINISHED)
 
     def _count(self, dag_id: str, **which: Any) -> int:
         try:
