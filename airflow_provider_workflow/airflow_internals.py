@@ -243,19 +243,18 @@ def is_serialized(dag_id: str, session: Session) -> bool:
     return DBDagBag().get_latest_version_of_dag(dag_id, session=session) is not None
 
 
-def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def serialized_dags(session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """
-    The id and the latest serialized version of each DAG that is in a DAG file.
+    The id and the latest serialized version of each DAG of a DAG file that has a ``workflow_conn_id``.
 
-    :param word: only DAGs that contain this string; compressed DAGs are not filtered. The database filters,
-        as there may be thousands of DAGs.
+    The database filters, as there may be thousands of DAGs; compressed DAGs are not filtered.
     """
     from airflow.models.dag import DagModel
     from airflow.models.serialized_dag import SerializedDagModel
     from sqlalchemy import Text, cast, or_, select
 
     stored = SerializedDagModel.__table__.c
-    mentions = or_(cast(stored.data, Text).like(f"%{word}%"), stored.data_compressed.is_not(None))
+    mentions = or_(cast(stored.data, Text).like("%workflow_conn_id%"), stored.data_compressed.is_not(None))
     dag_ids: Iterable[str] = session.scalars(
         select(stored.dag_id)
         .join(DagModel, DagModel.dag_id == stored.dag_id)
@@ -264,17 +263,9 @@ def serialized_dags(word: str, session: Session) -> Iterator[tuple[str, Mapping[
         .order_by(stored.dag_id)
     ).all()
     for dag_id in dag_ids:
-        dag = serialized_dag(dag_id, session)
-        if dag is not None:
-            yield dag_id, dag
-
-
-def serialized_dag(dag_id: str, session: Session) -> Mapping[str, Any] | None:
-    """The latest serialized version of a DAG; None if none is stored."""
-    from airflow.models.serialized_dag import SerializedDagModel
-
-    newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
-    return newest.data["dag"] if newest is not None and newest.data else None
+        newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
+        if newest is not None and newest.data:
+            yield dag_id, newest.data["dag"]
 
 
 def triggerer_heartbeats() -> list[Any]:

@@ -51,7 +51,7 @@ class InboxUse:
 
 def inbox_uses(session: Session) -> Iterator[InboxUse]:
     """All uses of inboxes, in the newest version of each DAG."""
-    for dag_id, dag in airflow_internals.serialized_dags("workflow_conn_id", session):
+    for dag_id, dag in airflow_internals.serialized_dags(session):
         yield from _uses_of(dag_id, dag)
 
 
