@@ -12,25 +12,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 from airflow.sdk import DAG, AssetWatcher, Param, dag
 
 from airflow_provider_workflow.decorators.message import MACRO, NAME, MessagePlaceholder, part_in_template
+from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import check_choice, check_string, known_later
 from airflow_provider_workflow.types import Message
 
-OF_TASK = (
+OF_TASK = {
     "workflow_conn_id",
-    "match",
-    "once_per",
-    "trace_context",
-    "schema",
-    "max_messages",
-    "max_unfinished_runs",
-    "on_rejected",
-    "on_paused",
-    "dead_letter_dag_id",
-    "dead_letter_after",
-    "unmatched",
-    "lease_limit",
-    "lease_seconds",
-)
+    *(inspect.signature(DispatchingOperator).parameters.keys() - {"inbox", "trigger_dag_id", "kwargs"}),
+}
 """Arguments of the listener's task, whichever it is."""
 OF_WAITING = {
     "notice": (

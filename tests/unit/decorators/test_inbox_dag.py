@@ -17,10 +17,9 @@ from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_workflow.decorators import inbox_dag
-from airflow_provider_workflow.decorators.inbox_dag import OF_TASK, OF_WAITING
+from airflow_provider_workflow.decorators.inbox_dag import OF_WAITING
 from airflow_provider_workflow.decorators.message import MessagePlaceholder
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
-from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
@@ -131,7 +130,6 @@ def test_an_unknown_argument_is_named(arguments: dict[str, Any], text: str) -> N
 def test_every_argument_of_a_listener_can_be_given() -> None:
     of_sensor = arguments_of(WorkflowInboxSensor) - {"trigger_dag_id", "acknowledge"}
 
-    assert {*OF_TASK} == arguments_of(DispatchingOperator) - {"trigger_dag_id"} | {"workflow_conn_id"}
     assert {*OF_WAITING["sensor"]} == of_sensor
     # Users mean a queue of workers.
     assert {*OF_WAITING["notice"]} == arguments_of(WorkflowInboxNoticeTrigger) - {"queue"}
