@@ -144,9 +144,9 @@ class EmulatorServer:
         """The value of ``AIRFLOW_CONN_WORKFLOW_DEFAULT``."""
         return json.dumps(self.connection())
 
-    def token(self, scope: str = "external") -> str:
+    def token(self) -> str:
         """Issue an app access token, without a request."""
-        return self.store.tokens.issue(scope).value
+        return self.store.tokens.issue("external").value
 
     def open_inbox(self, name: str) -> str:
         """Create an active inbox unless it exists; return its id."""

@@ -42,7 +42,6 @@ class Settings:
     :param rate_limit: requests of each family of calls per window; None sends no rate-limit headers. Assumed,
         and too high for tests to reach it.
     :param rate_window_seconds: an hour (docs/service.md 15).
-    :param reset_header: ``X-RateLimit-Reset`` as ``epoch`` seconds or as a ``delta`` (docs/service.md 15).
     :param list_order: ``oldest`` or ``newest`` first; assumed.
     :param required_fields_only: leave out of the answers what the service may leave out, so most fields of
         an inbox, of a message (its payload too) and of a template, and the links of lists.
@@ -61,6 +60,5 @@ class Settings:
     token_seconds: Seconds = 36000
     rate_limit: Annotated[int, Field(ge=0)] | None = 10_000_000
     rate_window_seconds: Annotated[float, Field(gt=0)] = 3600
-    reset_header: Literal["epoch", "delta"] = "epoch"
     list_order: Literal["oldest", "newest"] = "oldest"
     required_fields_only: bool = False

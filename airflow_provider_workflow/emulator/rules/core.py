@@ -31,10 +31,6 @@ COMMIT;
 SAVE = "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body"
 
 
-class StateFileError(OSError):
-    """The state file cannot be used; the text names it and the reason."""
-
-
 class Core:
     """
     The atomic section of the rules, entered with ``with core:`` (or the :func:`atomic` decorator).
@@ -48,7 +44,7 @@ class Core:
     operating system crashes.
 
     :param state_path: SQLite file, locked until it is closed or the process ends; None writes nothing.
-    :raises StateFileError: another emulator uses the file, or it is no SQLite file that can be written.
+    :raises OSError: another emulator uses the file, or it is no SQLite file that can be written.
     """
 
     def __init__(self, clock: Clock, settings: Settings, state_path: str | Path | None = None) -> None:
@@ -169,5 +165,5 @@ def _opened(path: str | Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         in_use = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
         reason = "another emulator uses it; stop that one, or choose another file" if in_use else error
-        raise StateFileError(f"the state file {path} cannot be used: {reason}") from None
+        raise OSError(f"the state file {path} cannot be used: {reason}") from None
     return database

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,6 @@ class Inboxes:
         self.core = core
         self.on_deleted: list[Callable[[Inbox], None]] = []
         self._inboxes = Table(core, "inbox", Inbox)
-        self.failures: Counter[str] = Counter()
 
     @atomic
     def create(self, name: str | None, subscription: dict[str, Any], url: str | None = None) -> Inbox:
@@ -155,15 +153,6 @@ class Inboxes:
                 raise
             return self._enter(self.create(name_or_id, dict(MADE_UP_SUBSCRIPTION)), "active", None)
 
-    @atomic
-    def fail_next(self, name: str, times: int = 1) -> None:
-        """
-        Make the next initializations of an inbox fail (control).
-
-        :param times: number of failures, 1 or more.
-        """
-        self.failures[name] += times
-
     def count(self, inbox: Inbox, **by: int) -> None:
         """Add to the counters of an inbox; called inside the atomic section."""
         for name, number in by.items():
@@ -177,11 +166,7 @@ class Inboxes:
         return None
 
     def _initialize(self, inbox: Inbox) -> Inbox:
-        following = "active"
-        if inbox.name is not None and self.failures[inbox.name] > 0:
-            self.failures[inbox.name] -= 1
-            following = "initialization_failure"
-        return self._enter(inbox, "initializing", None, self.core.settings.initializing_seconds, following)
+        return self._enter(inbox, "initializing", None, self.core.settings.initializing_seconds, "active")
 
     def _enter(
         self,
@@ -212,6 +197,5 @@ class Inboxes:
             for listener in self.on_deleted:
                 listener(inbox)
             return False
-        reason = "subscribe_failed" if inbox.changes_to == "initialization_failure" else None
-        self._enter(inbox, str(inbox.changes_to), reason)
+        self._enter(inbox, "active", None)
         return True

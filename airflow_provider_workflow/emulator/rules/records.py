@@ -48,7 +48,7 @@ class Inbox:
     A trigger inbox (docs/service.md 2.1).
 
     :param changes_at: when the status becomes ``changes_to`` (seconds since 1970), or None.
-    :param changes_to: ``active``, ``initialization_failure`` or ``deleted``.
+    :param changes_to: ``active`` or ``deleted``.
     """
 
     id: str

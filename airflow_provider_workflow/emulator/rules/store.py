@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_workflow.emulator.clock import Clock
-from airflow_provider_workflow.emulator.rules.core import Core, StateFileError, Table
+from airflow_provider_workflow.emulator.rules.core import Core
 from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.rules.inboxes import Inboxes
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
@@ -29,7 +29,7 @@ class Store(Core):
     :param settings: values that the service does not publish.
     :param state_path: SQLite file for the state, which is loaded if it exists; None keeps the state in
         memory.
-    :raises StateFileError: the state file cannot be used.
+    :raises OSError: the state file cannot be used.
     """
 
     def __init__(
@@ -44,26 +44,12 @@ class Store(Core):
             self.tokens = OAuth(self)
             self.inboxes = Inboxes(self)
             self.messages = Messages(self, self.inboxes)
-            self._unenrolled = Table(self, "unenrolled", str)
         except (sqlite3.Error, TypeError, ValueError, LookupError) as error:
             self.close()
-            raise StateFileError(
+            raise OSError(
                 f"the state file {state_path} is not of this version of the emulator ({error}); delete it"
             ) from None
         self._windows: dict[str, tuple[float, int]] = {}
-
-    @property
-    def unenrolled(self) -> list[str]:
-        """
-        The enrollments that were ended (docs/service.md 8). Any other id is taken as an existing enrollment,
-        so tests need not create them.
-        """
-        return list(self._unenrolled.values())
-
-    def unenroll(self, enrollment_id: str) -> None:
-        """End an enrollment. Idempotent."""
-        with self:
-            self._unenrolled.save(enrollment_id, enrollment_id)
 
     def spend(self, family: str, requests: int = 1) -> dict[str, str]:
         """
@@ -86,7 +72,7 @@ class Store(Core):
         headers = {
             "X-RateLimit-Limit": str(limit),
             "X-RateLimit-Remaining": str(max(limit - used, 0)),
-            "X-RateLimit-Reset": str(math.ceil(end - now if self.settings.reset_header == "delta" else end)),
+            "X-RateLimit-Reset": str(math.ceil(end)),
         }
         if used > limit:
             headers["Retry-After"] = str(math.ceil(end - now))
@@ -108,7 +94,6 @@ class Store(Core):
         """Reset everything: state, limits, changed settings, and moves of the clock."""
         with self:
             self.messages.queues.clear()
-            self.inboxes.failures.clear()
             self._windows.clear()
             self.settings = self.first_settings
             self.clock.set_offset(0)

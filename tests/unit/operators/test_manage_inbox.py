@@ -41,6 +41,18 @@ def same_time(fake_clock: FakeClock, clock: ManualClock) -> None:
     fake_clock.moved_along.append(clock)
 
 
+def fail_initializations(service: EmulatorServer) -> None:
+    """The answer after the next one is that the inbox has failed."""
+    service.store.configure(initializing_seconds=60)
+    failed = {
+        "id": "0b5e55a4-7c7d-4bb2-8f0e-1d4c3c8d2a10",
+        "name": NAME,
+        "status": "initialization_failure",
+        "paused_reason": "subscribe_failed",
+    }
+    service.fault("status", "ensure_inbox", after=1, times=None, status=200, json=failed)
+
+
 def only_inbox(service: EmulatorServer) -> Any:
     (found,) = service.store.inboxes.page(10, 0)[1]
     return found
@@ -105,7 +117,7 @@ def test_a_paused_inbox_is_returned_with_a_warning(
 def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
     connected: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    connected.store.inboxes.fail_next(NAME)
+    fail_initializations(connected)
 
     with pytest.raises(InboxUnusableError, match=r"'orders' failed to initialize \(subscribe") as caught:
         ensure()
@@ -127,7 +139,7 @@ def test_a_failed_inbox_is_deleted_and_created_again_where_asked(
 
 def test_it_is_created_again_but_once(connected: EmulatorServer) -> None:
     connected.store.inboxes.force(ensure()["id"], "initialization_failure")
-    connected.store.inboxes.fail_next(NAME, 10)
+    fail_initializations(connected)
 
     with pytest.raises(InboxUnusableError, match="failed to initialize"):
         ensure(recreate_failed=True)

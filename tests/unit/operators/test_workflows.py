@@ -128,7 +128,7 @@ def unenroll(**arguments: Any) -> Any:
 
 def test_an_enrollment_is_ended_with_a_token_of_the_scope_for_it(connected: EmulatorServer) -> None:
     assert unenroll() == {"enrollment_id": "e-1", "unenrolled": True}
-    assert connected.store.unenrolled == ["e-1"]
+    assert connected.requests[-1].path == "/v2/promotions/e-1"
     (token,) = (each for each in connected.requests if each.operation == "token")
     assert b"promotions:write" in token.body
 
@@ -147,4 +147,4 @@ def test_the_enrollment_is_templated(connected: EmulatorServer) -> None:
     operator.render_template_fields({"params": {"id": "a b"}})
     operator.execute({})
 
-    assert connected.store.unenrolled == ["a b"]
+    assert connected.requests[-1].path == "/v2/promotions/a b"
