@@ -314,14 +314,14 @@ def create_dag_run(
     conf: dict[str, Any],
     note: str | None,
     *,
-    triggered_by: str = "CLI",
-    user: str | None = None,
+    triggered_by: str,
+    user: str | None,
 ) -> None:
     """
     Create a DAG run as ``airflow dags trigger`` does; after a database error it is retried.
 
     :param triggered_by: name of Airflow's ``DagRunTriggeredByType``.
-    :param user: name of the user who starts it.
+    :param user: name of the user who starts it, if any.
     :raises DagRunAlreadyExists: the run exists; a retry may find the one of the first attempt.
     :raises DagNotFound: there is no such DAG.
     """

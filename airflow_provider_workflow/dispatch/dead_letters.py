@@ -171,13 +171,9 @@ def conf_of(
     target_dag_id: str | None,
     reason: Reason,
     cause: str,
-    target_run_id: str | None = None,
+    target_run_id: str,
 ) -> DeadLetter:
-    """
-    The ``conf`` of a dead letter; what it has of the service is ASCII.
-
-    :param target_run_id: None if it follows from the ids of message and inbox.
-    """
+    """The ``conf`` of a dead letter; what it has of the service is ASCII."""
     created_at = message.get("created_at")
     return {
         "connection_id": ascii_of(connection_id),
@@ -188,7 +184,7 @@ def conf_of(
         "reason": reason.value,
         "cause": ascii_of(cause, LONGEST_CAUSE),
         "target_dag_id": target_dag_id,
-        "target_run_id": target_run_id or run_id_of(message["id"], inbox_id),
+        "target_run_id": target_run_id,
         "message_json": any_json.dumped(without_lease(message)),
     }
 

@@ -84,7 +84,7 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
     return result
 
 
-def unstorable(value: Any, name: str = "value", reserved: frozenset[str] | None = None) -> str | None:
+def unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) -> str | None:
     """
     Why Airflow cannot store a JSON value, as a sentence without any part of it; None if it can.
 

@@ -169,7 +169,7 @@ def observer(conn_id: str, base_url: str) -> Observer:
     url = urlsplit(base_url)
     server = {"server.address": url.hostname or "", "server.port": url.port or PORTS.get(url.scheme, 0)}
 
-    def observe(call: Call[Any], outcome: Any, began_at: float = 0.0) -> None:
+    def observe(call: Call[Any], outcome: Any, began_at: float) -> None:
         from airflow_provider_workflow.client.errors import RateLimitError
 
         error = outcome if isinstance(outcome, Exception) else None

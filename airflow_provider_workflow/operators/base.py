@@ -275,8 +275,8 @@ def check_limits(
 def check_routes(
     targets: str | Mapping[str, str] | None,
     match: str | None,
-    once_per: str | None = None,
-    trace_context: str | None = None,
+    once_per: str | None,
+    trace_context: str | None,
 ) -> None:
     """
     Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.

@@ -85,7 +85,7 @@ def test_a_choice_is_named_with_what_it_may_be() -> None:
 )
 def test_a_wrong_expression_is_named_where_the_dag_is_parsed(targets: Any, match: Any, field: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}"):
-        check_routes(targets, match)
+        check_routes(targets, match, None, None)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_wrong_expression_is_named_where_the_dag_is_parsed(targets: Any, match
     ],
 )
 def test_templates_and_outputs_of_other_tasks_are_left_alone(targets: Any, match: Any) -> None:
-    check_routes(targets, match)
+    check_routes(targets, match, None, None)
 
 
 def test_templates_and_outputs_are_known_later() -> None:

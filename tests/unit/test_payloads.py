@@ -72,7 +72,7 @@ def test_a_payload_that_airflow_cannot_store_is_json_text_and_the_reason_quotes_
         f" {reason}. If the value is the payload, payload_of() of airflow_provider_workflow.dispatch.payloads"
         " returns it"
     ]
-    assert unstorable(stored) is None
+    assert unstorable(stored, "value") is None
 
 
 def test_a_key_of_airflows_serialization_is_replaced_where_airflow_rejects_it(
@@ -107,8 +107,8 @@ def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
 
 
 def test_a_payload_of_147_levels_or_more_is_stored_as_text_however_deep_it_is() -> None:
-    assert unstorable(nested(146)) is None
-    assert "147 levels" in str(unstorable(nested(147)))
+    assert unstorable(nested(146), "value") is None
+    assert "147 levels" in str(unstorable(nested(147), "value"))
     message = storable({"id": "m", "payload": nested(10_000)})
 
     assert message["payload"] is None

@@ -49,7 +49,8 @@ def buried(
     inbox_id: str = INBOX_ID,
 ) -> dict[str, Any]:
     """The conf of its dead letter, as a database returns it."""
-    conf = conf_of(message, connection_id, inbox_id, target, Reason.REJECTED, "a cause")
+    run_id = run_id_of(message["id"], inbox_id)
+    conf = conf_of(message, connection_id, inbox_id, target, Reason.REJECTED, "a cause", run_id)
     text = json.dumps(conf, ensure_ascii=False)
     assert text.isascii()
     stored: dict[str, Any] = json.loads(text)

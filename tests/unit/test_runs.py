@@ -274,7 +274,8 @@ def test_an_operator_starts_runs_and_dead_letters_with_harmless_notes(bench: Wor
 def test_so_does_an_operator_that_replays(bench: Workbench) -> None:
     bench.ti.run_id = IMAGE * 7  # type: ignore[attr-defined]
     message: Any = {"id": HOSTILE, "payload": 1, "message_attributes": {"lease_count": 3}}
-    conf = conf_of(message, bench.hook.workflow_conn_id, HOSTILE, "handle", Reason.REJECTED, "a cause")
+    conn_id, run_id = bench.hook.workflow_conn_id, runs.run_id_of(HOSTILE, HOSTILE)
+    conf = conf_of(message, conn_id, HOSTILE, "handle", Reason.REJECTED, "a cause", run_id)
     operator = WorkflowDeadLetterReplayOperator(task_id="t", conf=dict(conf))
     operator.execute({"ti": bench.ti, "dag_run": SimpleNamespace(conf=None)})
 

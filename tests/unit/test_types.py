@@ -141,7 +141,6 @@ def test_a_message_has_the_fields_of_its_type() -> None:
 def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
     assert (dead_letters.DeadLetter, results.DispatchResult) == (DeadLetter, DispatchResult)
     assert receiving.Lease is Lease
-    assert set(conf_of(LEASED, "connection", "inbox", "dag", Reason.TARGET, "gone")) == set(
-        DeadLetter.__annotations__
-    )
+    conf = conf_of(LEASED, "connection", "inbox", "dag", Reason.TARGET, "gone", "run")
+    assert {*conf} == {*DeadLetter.__annotations__}
     assert {"inbox_id", *results.Counts().result} == set(DispatchResult.__annotations__)

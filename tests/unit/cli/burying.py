@@ -61,7 +61,8 @@ class Burying:
         """Make a dead letter of a message; return the id of its run."""
         run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
         message = message_of(message_id, payload, **more)
-        conf = conf_of(message, connection_id, inbox_id, target, reason, cause)
+        target_run_id = run_id_of(message_id, inbox_id)
+        conf = conf_of(message, connection_id, inbox_id, target, reason, cause, target_run_id)
         DatabaseRuns().start(dag_id, run_id, dict(conf))
         if age is not None:
             self.backdate(dag_id, run_id, age)
@@ -70,7 +71,8 @@ class Burying:
     def forge(self, message_id: str, *, user: str, inbox_id: str = INBOX_ID) -> str:
         """Start a run like a dead letter's by Airflow's REST API; return its id."""
         run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
-        conf = conf_of(message_of(message_id), CONNECTION_ID, inbox_id, "handle", Reason.REJECTED, "forged")
+        message, target_run_id = message_of(message_id), run_id_of(message_id, inbox_id)
+        conf = conf_of(message, CONNECTION_ID, inbox_id, "handle", Reason.REJECTED, "forged", target_run_id)
         create_dag_run("dead", run_id, dict(conf), None, triggered_by="REST_API", user=user)
         return run_id
 

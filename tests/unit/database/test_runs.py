@@ -52,7 +52,7 @@ def test_only_runs_of_the_provider_are_found(triggered_by: str, user: str | None
 
 @pytest.mark.usefixtures("handle")
 def test_a_run_of_another_inbox_with_the_same_id_is_not_found() -> None:
-    create_dag_run("handle", RUN_ID, CONF, None)
+    create_dag_run("handle", RUN_ID, CONF, None, triggered_by="CLI", user=None)
 
     assert dag_runs.runs_of({RUN_ID: "another"}, ["handle"]) == {}
     assert list(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])) == [RUN_ID]
@@ -72,7 +72,7 @@ def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, n
 
 @pytest.mark.usefixtures("handle")
 def test_a_run_is_found_although_the_clock_of_its_machine_is_slow() -> None:
-    create_dag_run("handle", RUN_ID, CONF, None)
+    create_dag_run("handle", RUN_ID, CONF, None, triggered_by="CLI", user=None)
     started = datetime.now(UTC)
 
     def found(later: timedelta) -> bool:

@@ -15,6 +15,7 @@ from airflow.sdk import DAG
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import (
@@ -173,7 +174,8 @@ def test_a_dispatch_that_is_being_ended_releases_the_lease_that_it_works_on(benc
 
 def dead_letter(bench: Workbench, target: str | None = "handle") -> dict[str, Any]:
     message: Any = {"id": "a", "payload": "a secret", "message_attributes": {"lease_count": 3}}
-    conf = conf_of(message, bench.hook.workflow_conn_id, bench.inbox_id, target, Reason.REJECTED, "a cause")
+    conn_id, run_id = bench.hook.workflow_conn_id, run_id_of("a", bench.inbox_id)
+    conf = conf_of(message, conn_id, bench.inbox_id, target, Reason.REJECTED, "a cause", run_id)
     stored: dict[str, Any] = json.loads(json.dumps(conf))
     return stored
 

@@ -393,7 +393,15 @@ def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorS
     conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": odd}
     DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
     run_id = run_id_of("b", inbox, DEAD_LETTER_PREFIX)
-    letter = conf_of(message_of("b"), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause")
+    letter = conf_of(
+        message_of("b"),
+        "workflow_default",
+        inbox,
+        "handle",
+        Reason.REJECTED,
+        "a cause",
+        run_id_of("b", inbox),
+    )
     DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
 
     (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
@@ -411,7 +419,7 @@ def test_long_strings_of_a_run_are_cut(op: TestClient, connected: EmulatorServer
     run_id, dead_id = run_id_of(long, inbox), run_id_of(long, inbox, DEAD_LETTER_PREFIX)
     DatabaseRuns().start("handle", run_id, conf)
     letter = conf_of(
-        message_of(long), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause"
+        message_of(long), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause", run_id
     )
     odd = {**letter, **dict.fromkeys(("message_id", "reason", "cause", "target_dag_id"), long)}
     DatabaseRuns().start("dead", dead_id, odd)
