@@ -40,7 +40,7 @@ def matcher(field: str, expression: str) -> Matcher:
     :param field: name of the expression in the error.
     :raises ValueError: the expression is not valid, or can never be true; the text names the fix.
     """
-    value_of = searcher(field, expression)
+    value_of = _searcher(field, expression)
 
     def matches(message: Message) -> bool:
         value = value_of(message)
@@ -49,7 +49,7 @@ def matcher(field: str, expression: str) -> Matcher:
     return matches
 
 
-def searcher(field: str, expression: str) -> Callable[[Message], Any]:
+def _searcher(field: str, expression: str) -> Callable[[Message], Any]:
     """
     Compile a JMESPath expression whose value is wanted; see ``matcher`` for the rest.
 
@@ -161,8 +161,8 @@ class Routes:
         trace_context: str | None = None,
     ) -> None:
         self._match = matcher("match", match) if match else None
-        self._key = searcher("once_per", once_per) if once_per else None
-        self._trace_context = searcher("trace_context", trace_context) if trace_context else None
+        self._key = _searcher("once_per", once_per) if once_per else None
+        self._trace_context = _searcher("trace_context", trace_context) if trace_context else None
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
             for dag_id, expression in targets.items():

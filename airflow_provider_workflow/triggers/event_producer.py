@@ -200,7 +200,7 @@ class InboxProducer(SharedStreamProducer):
         messages, causes = await asyncio.to_thread(encode, lease.messages)
         for message_id, cause in causes:
             log_rejected(self.options, message_id, cause)
-        return [Batch(lease, part) for part in parts_of(messages)]
+        return [Batch(lease, part) for part in _parts_of(messages)]
 
     # The outcome of the messages
 
@@ -293,7 +293,7 @@ def event_payload(inbox_id: str, messages: Sequence[EventMessage]) -> dict[str, 
     return {"inbox_id": plain(inbox_id), "count": len(messages), "messages": f"[{text}]"}
 
 
-def parts_of(messages: Sequence[EventMessage]) -> Iterator[list[EventMessage]]:
+def _parts_of(messages: Sequence[EventMessage]) -> Iterator[list[EventMessage]]:
     """Split messages into lists that fit an event."""
     part: list[EventMessage] = []
     size = 0

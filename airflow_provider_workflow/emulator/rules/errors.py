@@ -112,7 +112,7 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9_-]*")
 ASSUMED_VERSION = "1.0.0"
 
 
-def resolve_app_key(app_key: str) -> str:
+def _resolve_app_key(app_key: str) -> str:
     """
     Convert an app key to the versioned form of responses (docs/service.md 2.1).
 
@@ -158,7 +158,7 @@ class Subscription(Body):
     :param app_key: becomes the versioned form of responses.
     """
 
-    app_key: Annotated[Name, AfterValidator(resolve_app_key)]
+    app_key: Annotated[Name, AfterValidator(_resolve_app_key)]
     action_key: Name
     inputs: dict[str, Any]
     connection_id: Annotated[Any, AfterValidator(_checked_connection_id)] = None

@@ -156,21 +156,21 @@ class OAuth:
         if grant_type == APP_GRANT:
             scope = form.get("scope", "")
             if not _are_scopes(scope):
-                raise oauth_error("invalid_scope", "scope is missing or not known.")
+                raise _oauth_error("invalid_scope", "scope is missing or not known.")
         elif grant_type == "authorization_code":
             code = self._codes.forget(_required(form, "code"))
             if code is None or self.core.clock.now() >= code.expires_at:
-                raise oauth_error("invalid_grant", "The code is unknown, was used, or has expired.")
+                raise _oauth_error("invalid_grant", "The code is unknown, was used, or has expired.")
             if form.get("redirect_uri") != code.redirect_uri:
-                raise oauth_error("invalid_grant", "redirect_uri is not the one that the code was sent to.")
+                raise _oauth_error("invalid_grant", "redirect_uri is not the one that the code was sent to.")
             scope = code.scope
         elif grant_type == "refresh_token":
             used = self._refresh_tokens.forget(_required(form, "refresh_token"))
             if used is None:
-                raise oauth_error("invalid_grant", "The refresh token is unknown or was used.")
+                raise _oauth_error("invalid_grant", "The refresh token is unknown or was used.")
             scope = used.scope
         else:
-            raise oauth_error("unsupported_grant_type", f"grant_type {grant_type!r} is not known.")
+            raise _oauth_error("unsupported_grant_type", f"grant_type {grant_type!r} is not known.")
         token = self.issue(scope, grant_type)
         response = {
             "access_token": token.value,
@@ -190,7 +190,7 @@ class OAuth:
         decoded = (unquote_plus(pair[0]), unquote_plus(pair[1]))
         if (settings.client_id, settings.client_secret) not in (pair, decoded):
             challenge = {"WWW-Authenticate": 'Basic realm="token"'} if credentials else None
-            raise oauth_error("invalid_client", "Unknown client or wrong secret.", 401, challenge)
+            raise _oauth_error("invalid_client", "Unknown client or wrong secret.", 401, challenge)
 
     def _new(
         self, table: Table[Token], kind: str, scope: str, grant: str, seconds: float, redirect_uri: str = ""
@@ -199,7 +199,7 @@ class OAuth:
         return table.save(value, Token(value, scope, grant, self.core.clock.now() + seconds, redirect_uri))
 
 
-def oauth_error(
+def _oauth_error(
     error: str, description: str, status: int = 400, headers: dict[str, str] | None = None
 ) -> ServiceError:
     """An error of the token endpoint, in the format of RFC 6749 5.2."""
@@ -222,5 +222,5 @@ def _are_scopes(text: str) -> bool:
 def _required(form: Mapping[str, str], field: str) -> str:
     value = form.get(field)
     if not value:
-        raise oauth_error("invalid_request", f"{field} is missing.")
+        raise _oauth_error("invalid_request", f"{field} is missing.")
     return value

@@ -51,7 +51,7 @@ def build_app(emulator: Emulator) -> Router:
     Build the ASGI application.
 
     Starlette's exception handlers are not used: faults that truncate or delay a response need it, so
-    :func:`perform` converts errors to responses.
+    :func:`_perform` converts errors to responses.
     """
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:
@@ -80,7 +80,7 @@ class Endpoint:
         request = Request(scope, receive)
         operation = self.operations.get(request.method, self.unknown)
         try:
-            check_sender(request, operation, self.emulator.host)
+            _check_sender(request, operation, self.emulator.host)
             call = Call(self.emulator, request, await request.body(), await routes.read_form(request))
         except ServiceError as error:
             return await error_response(error)(scope, receive, send)
@@ -94,7 +94,7 @@ class Endpoint:
     async def _respond(self, operation: Operation, call: Call) -> Response:
         """Log a call, and perform it, with a fault if one applies."""
         if operation.family == "control":
-            return perform(operation, call)
+            return _perform(operation, call)
         emulator, request = self.emulator, call.request
         entry = LoggedRequest(
             operation.name,
@@ -110,9 +110,9 @@ class Endpoint:
         emulator.counts[operation.name] += 1
         fault = emulator.faults.take(operation.name, entry.path)
         if fault is None:
-            response = perform(operation, call)
+            response = _perform(operation, call)
         else:
-            response = await inject(fault, operation, call, partial(perform, operation, call))
+            response = await inject(fault, operation, call, partial(_perform, operation, call))
         if not isinstance(response, DroppedConnection):
             entry.status = response.status_code
         return response
@@ -125,7 +125,7 @@ class Endpoint:
         raise ServiceError(405, "method_not_allowed", detail, headers={"Allow": allowed})
 
 
-def perform(operation: Operation, call: Call) -> Response:
+def _perform(operation: Operation, call: Call) -> Response:
     """Perform a call, and return its response with the rate-limit headers."""
     headers = NOT_STORED if operation.family == "token" else {}
     try:
@@ -133,7 +133,7 @@ def perform(operation: Operation, call: Call) -> Response:
         if operation.admission:
             authorization = call.request.headers.get("authorization")
             call.token = call.store.tokens.admit(authorization, operation.admission)
-        response = response_of(operation.handler(call), call)
+        response = _response_of(operation.handler(call), call)
     except ServiceError as error:
         response = error_response(error)
     except ValidationError as error:
@@ -147,28 +147,28 @@ def perform(operation: Operation, call: Call) -> Response:
     return response
 
 
-def response_of(result: Any, call: Call) -> Response:
+def _response_of(result: Any, call: Call) -> Response:
     """The response of what a handler returned."""
     if isinstance(result, Response):
         return result
     content, status = result if isinstance(result, tuple) else (result, 200)
     if call.store.settings.required_fields_only:
-        content = required_fields(content)
+        content = _required_fields(content)
     return JsonResponse(content, status)
 
 
-def required_fields(value: Any) -> Any:
+def _required_fields(value: Any) -> Any:
     """An answer without the fields that the service may leave out (docs/service.md)."""
     if isinstance(value, list):
-        return [required_fields(item) for item in value]
+        return [_required_fields(item) for item in value]
     if isinstance(value, dict):
         # A guess must have a title, and no step of it.
         names = (*REQUIRED, "title") if "prefilled_url" in value else REQUIRED
-        return {name: required_fields(item) for name, item in value.items() if name in names}
+        return {name: _required_fields(item) for name, item in value.items() if name in names}
     return value
 
 
-def check_sender(request: Request, operation: Operation, listening: str) -> None:
+def _check_sender(request: Request, operation: Operation, listening: str) -> None:
     """
     Reject what a page of another site makes the developer's browser send; programs and own pages pass.
 

@@ -25,7 +25,7 @@ class DroppedConnection(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI
         scope["extensions"]["connection"]["transport"].abort()
-        await disconnected(receive)
+        await _disconnected(receive)
 
 
 class TruncatedResponse(Response):
@@ -36,7 +36,7 @@ class TruncatedResponse(Response):
     """
 
     def __init__(self, whole: Response) -> None:
-        super().__init__(body_of(whole), whole.status_code)
+        super().__init__(_body_of(whole), whole.status_code)
         self.raw_headers = whole.raw_headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,7 +44,7 @@ class TruncatedResponse(Response):
         half = self.body[: len(self.body) // 2]
         await send({"type": "http.response.body", "body": half, "more_body": True})
         scope["extensions"]["connection"]["transport"].close()
-        await disconnected(receive)
+        await _disconnected(receive)
 
 
 async def inject(fault: Fault, operation: Operation, call: Call, perform: Callable[[], Response]) -> Response:
@@ -57,7 +57,7 @@ async def inject(fault: Fault, operation: Operation, call: Call, perform: Callab
     if fault.kind == "drop":
         return DroppedConnection()
     if fault.kind == "status":
-        return chosen_response(fault, operation, call)
+        return _chosen_response(fault, operation, call)
     if fault.kind == "slow":
         await asyncio.sleep(fault.seconds)
     path = call.request.scope["path"]
@@ -65,11 +65,11 @@ async def inject(fault: Fault, operation: Operation, call: Call, perform: Callab
         return DroppedConnection()
     response = response or perform()
     if fault.kind == "duplicate" and response.status_code == 201:
-        call.store.messages.deliver_again(call.inbox_id, json.loads(body_of(response))["lease_id"])
+        call.store.messages.deliver_again(call.inbox_id, json.loads(_body_of(response))["lease_id"])
     return TruncatedResponse(response) if fault.kind == "truncate" else response
 
 
-def chosen_response(fault: Fault, operation: Operation, call: Call) -> Response:
+def _chosen_response(fault: Fault, operation: Operation, call: Call) -> Response:
     """Build the response that a ``status`` fault describes."""
     status, headers = fault.status, dict(fault.headers)
     if status in WITHOUT_BODY:
@@ -92,12 +92,12 @@ def chosen_response(fault: Fault, operation: Operation, call: Call) -> Response:
     return response
 
 
-def body_of(response: Response) -> bytes:
+def _body_of(response: Response) -> bytes:
     """The body of a response; empty for a stream."""
     return bytes(getattr(response, "body", b""))
 
 
-async def disconnected(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

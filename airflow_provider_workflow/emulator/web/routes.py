@@ -117,7 +117,7 @@ def _link(call: Call, **query: Any) -> str:
 
 
 def token(call: Call) -> Any:
-    return call.store.tokens.grant(call.form, basic_credentials(call.request))
+    return call.store.tokens.grant(call.form, _basic_credentials(call.request))
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -129,7 +129,7 @@ async def read_form(request: Request) -> dict[str, str]:
         return {}
 
 
-def basic_credentials(request: Request) -> tuple[str, str] | None:
+def _basic_credentials(request: Request) -> tuple[str, str] | None:
     """Read client ID and secret of HTTP Basic; None without it, empty strings if it is malformed."""
     kind, _, value = (request.headers.get("authorization") or "").partition(" ")
     if kind.lower() != "basic":
