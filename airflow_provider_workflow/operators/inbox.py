@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-    from airflow_provider_workflow.hooks.workflow import WorkflowHook
-    from airflow_provider_workflow.types import DispatchResult, Lease, Receipt
+    from airflow_provider_workflow.types import DispatchResult, Lease
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +91,8 @@ class LeaseOperator(WorkflowOperator):
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
     template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
+    hook_method: ClassVar[str]
+    """The name of the hook's method that ends the lease."""
     past_tense: ClassVar[str]
     """The action, for the log."""
 
@@ -106,7 +107,7 @@ class LeaseOperator(WorkflowOperator):
 
         inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
         try:
-            answer = self.end(self.hook)(inbox_id, lease_id, ids)
+            answer = getattr(self.hook, self.hook_method)(inbox_id, lease_id, ids)
             done = len(answer.get("results") or [])
         except LeaseExpiredError:
             done = 0
@@ -114,10 +115,6 @@ class LeaseOperator(WorkflowOperator):
         if done < len(ids):
             log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
         return {"done": done, "lease_ended": len(ids) - done}
-
-    def end(self, hook: WorkflowHook) -> Callable[..., Receipt]:
-        """The method of the hook that acknowledges or releases the messages."""
-        raise NotImplementedError
 
 
 class WorkflowAcknowledgeOperator(LeaseOperator):
@@ -130,10 +127,8 @@ class WorkflowAcknowledgeOperator(LeaseOperator):
     Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """
 
+    hook_method = "acknowledge_messages"
     past_tense = "acknowledged"
-
-    def end(self, hook: WorkflowHook) -> Callable[..., Receipt]:
-        return hook.acknowledge_messages
 
 
 class WorkflowReleaseOperator(LeaseOperator):
@@ -143,10 +138,8 @@ class WorkflowReleaseOperator(LeaseOperator):
     Its arguments are those of :class:`~airflow_provider_workflow.operators.inbox.LeaseOperator`.
     """
 
+    hook_method = "release_messages"
     past_tense = "released"
-
-    def end(self, hook: WorkflowHook) -> Callable[..., Receipt]:
-        return hook.release_messages
 
 
 def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:
