@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -23,7 +24,6 @@ DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
 """Template fields by which this provider's sensor and dispatch operator, and subclasses, are recognized."""
 CONSUMING = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
 """Template fields of a ``@task.workflow_inbox``."""
-DEFAULT_CONN_ID = "workflow_default"
 
 
 @dataclass(frozen=True)
