@@ -1,4 +1,4 @@
-"""Arguments that operators and sensors share, and their checks, made when the DAG file is parsed."""
+"""Arguments of tasks: their limits, and checks at parse time and, of templated ones, when the task runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
 DAG runs: their ids, and how a task starts, finds and counts them.
 
-``TaskRuns`` is the only place that talks to the task's supervisor. The Task SDK has no public call that
-starts several runs, so it uses the message that ``TriggerDagRunOperator`` sends, whose form has been the
-same since Airflow 3.0.
+``TaskRuns`` is the only place that starts, finds or counts runs in a task. The Task SDK has no public call
+that starts several runs, so it uses the message that ``TriggerDagRunOperator`` sends, whose form has been
+the same since Airflow 3.0.
 """
 
 from __future__ import annotations
