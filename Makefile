@@ -114,8 +114,8 @@ crash-test: setup ## Kill everything while messages come, and count (MESSAGES=30
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)
 	$(BIN)/python -m tests.soak
 
-mutations: setup ## Seed faults into copies, and see that the unit tests notice them (ONLY="words of a name", MATRIX=1)
-	$(BIN)/python -m tests.mutations --workers $(WORKERS) $(if $(filter 1,$(MATRIX)),--matrix) $(if $(ONLY),"$(ONLY)")
+mutations: setup ## Seed faults into copies, and see that the unit tests notice them (ONLY="words of a name", ALL_TESTS=1)
+	$(BIN)/python -m tests.mutations --workers $(WORKERS) $(if $(filter 1,$(ALL_TESTS)),--all-tests) $(if $(ONLY),"$(ONLY)")
 
 simulate: SEEDS ?= 100000
 simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=first WORKERS=2 HISTORY=1 TEETH=1)

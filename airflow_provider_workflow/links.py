@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
-CLOCK_SKEW = timedelta(seconds=5)
+CLOCK_MARGIN = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
 LONGEST_PATTERN = 1000
 """Maximum characters of run ids in one URL: proxies reject long URLs, and Airflow's page shows all of it."""
@@ -61,8 +61,8 @@ class StartedRunsLink(BaseOperatorLink):
         return _page(
             page,
             run_id_pattern=RUN_ID_PREFIX,
-            run_after_gte=clock.iso(ti_key.start_date - CLOCK_SKEW),
-            run_after_lte=clock.iso(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_SKEW),
+            run_after_gte=clock.iso(ti_key.start_date - CLOCK_MARGIN),
+            run_after_lte=clock.iso(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_MARGIN),
         )
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult
 
-Message = Mapping[str, Any]
-Matcher = Callable[[Message], bool]
+Content = Mapping[str, Any]
+Matcher = Callable[[Content], bool]
 """Whether an expression is true for a message."""
 
 FIELDS = ("id", "created_at", "payload", "message_attributes")
@@ -42,14 +42,14 @@ def matcher(field: str, expression: str) -> Matcher:
     """
     value_of = _searcher(field, expression)
 
-    def matches(message: Message) -> bool:
+    def matches(message: Content) -> bool:
         value = value_of(message)
         return not (value is None or value is False or value in ("", [], {}))
 
     return matches
 
 
-def _searcher(field: str, expression: str) -> Callable[[Message], Any]:
+def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
     """
     Compile a JMESPath expression whose value is wanted; see ``matcher`` for the rest.
 
@@ -57,7 +57,7 @@ def _searcher(field: str, expression: str) -> Callable[[Message], Any]:
     """
     compiled = _compile(field, expression)
 
-    def value_of(message: Message) -> Any:
+    def value_of(message: Content) -> Any:
         try:
             return compiled.search(message)
         except Exception as error:
@@ -177,7 +177,7 @@ class Routes:
         """All DAGs that a message may start a run of."""
         return [dag_id for dag_id, _ in self._targets]
 
-    def accepts(self, message: Message) -> bool:
+    def accepts(self, message: Content) -> bool:
         """
         Whether ``match`` is true for the message.
 
@@ -190,7 +190,7 @@ class Routes:
         """Whether messages may have a business key."""
         return self._key is not None
 
-    def key(self, message: Message) -> Any:
+    def key(self, message: Content) -> Any:
         """
         The business key of a message; None if it has none.
 
@@ -199,14 +199,14 @@ class Routes:
         key = self._key(message) if self._key else None
         return None if key == "" else key
 
-    def trace_context(self, message: Message) -> str | None:
+    def trace_context(self, message: Content) -> str | None:
         """The trace context of a message, in W3C's form; None if it has none, or a malformed one."""
         context = None
         with suppress(UnroutableError):
             context = self._trace_context(message) if self._trace_context else None
         return context if isinstance(context, str) and TRACE_CONTEXT.fullmatch(context) else None
 
-    def target(self, message: Message) -> str | None:
+    def target(self, message: Content) -> str | None:
         """
         The DAG of the message; None if it is unmatched.
 

@@ -344,7 +344,7 @@ def check_dead_letters(
         )
 
 
-def storable(value: Any) -> Any:
+def for_xcom(value: Any) -> Any:
     """
     A JSON value of the service with strings that any XCom can hold; its keys are ours.
 
@@ -352,9 +352,9 @@ def storable(value: Any) -> Any:
     store NUL: both become U+FFFD.
     """
     if isinstance(value, dict):
-        return {key: storable(part) for key, part in value.items()}
+        return {key: for_xcom(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [storable(part) for part in value]
+        return [for_xcom(part) for part in value]
     if not isinstance(value, str):
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")

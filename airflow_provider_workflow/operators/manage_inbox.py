@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
-from airflow_provider_workflow.operators.base import WorkflowOperator, storable
+from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom
 from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
 
@@ -190,7 +190,7 @@ def _summary(inbox: types.Inbox) -> dict[str, Any]:
     The fields of an inbox that operators return: without its subscription, which may be large, and its
     ``notification_url``, which may be a secret.
     """
-    return {name: storable(inbox.get(name)) for name in ("id", "name", "status", "paused_reason")}
+    return {name: for_xcom(inbox.get(name)) for name in ("id", "name", "status", "paused_reason")}
 
 
 class InboxOperator(WorkflowOperator):

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client.arguments import at_least_one, filled
 from airflow_provider_workflow.client.errors import GuessRejectedError, NotFoundError
 from airflow_provider_workflow.links import WorkflowEditorLink
-from airflow_provider_workflow.operators.base import WorkflowOperator, storable
+from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom
 from airflow_provider_workflow.options import (
     check_choice,
     check_string,
@@ -81,7 +81,7 @@ class WorkflowGuessOperator(WorkflowOperator):
         # Of these free-form objects (docs/service.md 13.1) an XCom may not be able to hold the keys.
         remarks = [remark for remark in _list(guess.get("messages")) if isinstance(remark, dict)]
         details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]
-        guessed: dict[str, Any] = storable(
+        guessed: dict[str, Any] = for_xcom(
             {**_fields(guess, ("title", "prefilled_url")), "steps": steps, "messages": details}
         )
         return guessed
@@ -135,7 +135,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
             "Found %d workflow templates for %s", len(templates), ", ".join(apps) if apps else "all apps"
         )
         return [
-            storable(
+            for_xcom(
                 {
                     **_fields(template, TEMPLATE_FIELDS),
                     "steps": [_fields(step, ("title", "api")) for step in template.get("steps") or ()],

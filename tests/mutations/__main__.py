@@ -1,8 +1,8 @@
 """
 ``make mutations``: seeds one fault after the other into the package, and runs the unit tests that execute it.
 
-Each fault must make a test fail: all in ``dispatch``, and 95 % of all. With ``MATRIX=1`` all tests of a fault
-run, not only until the first failure, and the results say for each fault which tests notice it.
+Each fault must make a test fail: all in ``dispatch``, and 95 % of all. With ``ALL_TESTS=1`` all tests of a
+fault run, not only until the first failure, and the results say for each fault which tests notice it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument("only", nargs="*", help="seed only faults whose name contains one of these")
     parser.add_argument("--workers", type=int, default=2, help="number of processes (default: %(default)s)")
-    parser.add_argument("--matrix", action="store_true", help="run all tests of each fault")
+    parser.add_argument("--all-tests", action="store_true", help="run all tests of each fault")
     parser.add_argument("--json", type=Path, default=Path(".mutations.json"), help="where to write")
     options = parser.parse_args(arguments)
     faults = [
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="workflow-mutations-") as folder:
         # Below it pytest makes a directory for each fork; one that is named would be emptied by each.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
-        forks = Forks(faults, Path(folder), workers=options.workers, first_only=not options.matrix)
+        forks = Forks(faults, Path(folder), workers=options.workers, first_only=not options.all_tests)
         chosen = ["tests/unit", "-q", "-m", "not program", "-p", "no:cacheprovider"]
         if exit_code := pytest.main(chosen, plugins=[forks]):
             return int(exit_code)
