@@ -1,8 +1,7 @@
 """
 The uses of Airflow beyond its public API, and the differences between its versions 3.2 to 3.4.
 
-The command line has two more, as it needs them without loading Airflow: a variable of the environment in
-``cli/common.py``, and the module that masks secrets in ``cli/output.py``.
+``cli/common.py`` and ``cli/output.py`` have one more each, as they need it before Airflow is loaded.
 
 Each function wraps one undocumented name or operation of Airflow; its docstring says what would replace it. A
 test checks that only one module of ``plugin/`` imports such names too. Documented modules (``airflow.sdk``,

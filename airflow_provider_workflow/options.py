@@ -1,4 +1,4 @@
-"""Arguments of tasks: their limits, and checks at parse time and, of templated ones, when the task runs."""
+"""The limits and the checks of arguments of operators and sensors."""
 
 from __future__ import annotations
 

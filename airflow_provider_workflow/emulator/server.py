@@ -191,12 +191,9 @@ class EmulatorServer:
 
     def fault(self, kind: str, operation: str | None = None, **fields: Any) -> Fault:
         """
-        Make requests fail.
+        Make requests fail, one by default.
 
-        :param kind: ``status`` (with ``status=503``), ``drop``, ``slow``, ``truncate``, ``duplicate`` ...;
-            see :class:`airflow_provider_workflow.emulator.faults.Fault` for all of them and their fields.
-        :param operation: ``lease``, ``ack``, ``release``, ``token`` ...; None for every request.
-        :param fields: such as ``times``, the number of requests that fail: 1 by default, None for all.
+        The arguments are the fields of :class:`airflow_provider_workflow.emulator.faults.Fault`.
         """
         return self.emulator.faults.add(kind=kind, operation=operation, **fields)
 

@@ -38,7 +38,7 @@ of_connection, changing = APIRouter(), APIRouter()
 def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Response:
     """The newest dead letters of an inbox, of those DAGs whose runs the user may read."""
     fetch = partial(_dead_letters, connection_id, inbox_id)
-    stored = service.kept_answer((connection_id, "dead letters", inbox_id), fetch)
+    stored = service.cached((connection_id, "dead letters", inbox_id), fetch)
     shown = [
         letter for letter in stored["letters"][:MOST_SHOWN] if reader.may("read runs", letter.run.dag_id)
     ]

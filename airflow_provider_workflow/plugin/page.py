@@ -65,7 +65,7 @@ def list_connections(reader: User) -> Response:
 def list_inboxes(connection_id: str, reader: User, cursor: str | None = None) -> Response:
     """The inboxes of a connection, up to 500."""
     fetch = partial(service.list_inboxes, connection_id, cursor)
-    listing = service.kept_answer((connection_id, "inboxes", cursor), fetch)
+    listing = service.cached((connection_id, "inboxes", cursor), fetch)
     is_whole = not (cursor or listing["next"])
     return answer(_listed(connection_id, listing, reader, is_whole=is_whole))
 
@@ -78,7 +78,7 @@ def show_inbox(connection_id: str, inbox_id: str, reader: User) -> Response:
 
 def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
     fetch = partial(service.get_inbox, connection_id, inbox_id)
-    return _listed(connection_id, service.kept_answer((connection_id, "inbox", inbox_id), fetch), reader)
+    return _listed(connection_id, service.cached((connection_id, "inbox", inbox_id), fetch), reader)
 
 
 def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
@@ -125,8 +125,9 @@ def _silent(
             if name not in names
         ]
     dag_ids = tuple(sorted({dag["dag_id"] for source in silent for dag in source["dags"]}))
-    key = (connection_id, "failing", *dag_ids)
-    since = service.kept_answer(key, partial(_failing, dag_ids)) if dag_ids else {}
+    since = (
+        service.cached((connection_id, "failing", *dag_ids), partial(_failing, dag_ids)) if dag_ids else {}
+    )
     for source in silent:
         times = [since[dag["dag_id"]] for dag in source.pop("dags") if dag["dag_id"] in since]
         source["failing_since"] = min(times, default=None)
@@ -148,7 +149,7 @@ def _inbox(shown: Fields, listeners: Listeners) -> Fields:
 
 def _listeners(connection_id: str, reader: Reader) -> Listeners:
     """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
-    uses: list[InboxUse] = service.kept_answer(service.LISTENERS, _uses)["uses"]
+    uses: list[InboxUse] = service.cached(service.LISTENERS, _uses)["uses"]
     readable = [use for use in uses if use.conn_id == connection_id and reader.may("read", use.dag_id)]
     paused = access.paused({use.dag_id for use in readable}) if readable else {}
     listeners: Listeners = {}
@@ -176,7 +177,7 @@ def _recent_runs(connection_id: str) -> dict[str, Fields]:
             counted[run.conf["inbox_id"] or ""]["dead_letter" if _is_dead(run) else run.state] += 1
         return counted
 
-    return service.kept_answer((connection_id, "recent runs"), count)
+    return service.cached((connection_id, "recent runs"), count)
 
 
 def _newest(
@@ -206,7 +207,7 @@ def summary(connection_id: str, inbox_id: str) -> Response:
 
 def _messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
     fetch = partial(service.list_messages, connection_id, inbox_id, cursor)
-    return service.kept_answer((connection_id, "messages", inbox_id, cursor), fetch)
+    return service.cached((connection_id, "messages", inbox_id, cursor), fetch)
 
 
 def _counted(listing: Fields) -> Fields:
@@ -250,7 +251,7 @@ def list_messages(
     """
     listing = _messages(connection_id, inbox_id, cursor)
     fetch = partial(_runs_of, connection_id, inbox_id, listing)
-    runs = service.kept_answer((connection_id, "runs", inbox_id, cursor), fetch)
+    runs = service.cached((connection_id, "runs", inbox_id, cursor), fetch)
     listed = [_with_runs(message, runs["by_id"], reader) for message in listing["messages"]]
     shown = {**listing, "messages": listed}
     if cursor is None:

@@ -77,7 +77,7 @@ _changed = threading.Condition()
 """Guards the kept answers and what is being fetched."""
 
 
-def kept_answer(key: Key, fetch: Callable[[], Fields]) -> Fields:
+def cached(key: Key, fetch: Callable[[], Fields]) -> Fields:
     """
     A kept answer, or a new one. May be called from any thread.
 

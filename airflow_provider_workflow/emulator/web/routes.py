@@ -194,7 +194,7 @@ def templates(call: Call) -> Any:
 
 
 def unenroll(_: Call) -> Response:
-    """Any id is taken as that of an enrollment, so that tests need not create them (docs/service.md 8)."""
+    """End an enrollment; any id is taken as one (docs/service.md 8)."""
     return Response(status_code=204)
 
 

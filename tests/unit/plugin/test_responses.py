@@ -60,7 +60,7 @@ class Fetching:
         return asked
 
     def ask(self, key: Key = KEY) -> Future[Any]:
-        return self._pool.submit(service.kept_answer, key, self.fetch)
+        return self._pool.submit(service.cached, key, self.fetch)
 
     def bring(self, value: Any) -> None:
         """End all fetches."""
@@ -88,7 +88,7 @@ def test_an_answer_is_kept_for_10_seconds_and_the_listeners_for_a_minute(fake_cl
     values = iter([{"n": 1}, {"n": 2}, {"n": 3}])
 
     def answered(key: Key = KEY) -> int:
-        return int(service.kept_answer(key, lambda: next(values))["n"])
+        return int(service.cached(key, lambda: next(values))["n"])
 
     assert [answered(), answered(service.LISTENERS)] == [1, 2]
     fake_clock.advance(9.9)
@@ -106,7 +106,7 @@ def test_an_error_is_kept_too_and_each_reader_gets_one_of_its_own() -> None:
     raised = []
     for fetch in (fail, lambda: pytest.fail("fetched")):
         with pytest.raises(PageError, match="no") as caught:
-            service.kept_answer(KEY, fetch)
+            service.cached(KEY, fetch)
         raised.append(caught.value)
 
     kept = service.known(KEY)
@@ -117,8 +117,8 @@ def test_an_error_is_kept_too_and_each_reader_gets_one_of_its_own() -> None:
 
 
 def test_what_a_change_makes_wrong_is_forgotten(fetching: Fetching) -> None:
-    service.kept_answer(("another",), lambda: {"n": "kept"})
-    service.kept_answer(KEY, lambda: {"n": "before"})
+    service.cached(("another",), lambda: {"n": "kept"})
+    service.cached(KEY, lambda: {"n": "before"})
     meanwhile = (*KEY, "meanwhile")
     asked = fetching.start(meanwhile)
 
@@ -127,8 +127,8 @@ def test_what_a_change_makes_wrong_is_forgotten(fetching: Fetching) -> None:
 
     assert asked.result(TIMEOUT) == {"n": "before"}
     for key in (meanwhile, KEY):
-        assert service.kept_answer(key, lambda: {"n": "after"}) == {"n": "after"}
-    assert service.kept_answer(("another",), lambda: pytest.fail("fetched")) == {"n": "kept"}
+        assert service.cached(key, lambda: {"n": "after"}) == {"n": "after"}
+    assert service.cached(("another",), lambda: pytest.fail("fetched")) == {"n": "kept"}
 
 
 def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
@@ -147,7 +147,7 @@ def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) 
 
     for key in (("a connection", "0"), ("another", "9")):
         with pytest.raises(PageError) as caught:
-            service.kept_answer(key, fetching.fetch)
+            service.cached(key, fetching.fetch)
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "busy", 1)
     with pytest.raises(PageError), service.slot():
         raise AssertionError
@@ -158,27 +158,27 @@ def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clo
     """A reader chooses the keys: with each cursor the service gives another 500 inboxes."""
     assert fake_clock
     fetched: list[int] = []
-    service.kept_answer(KEY, lambda: {"inboxes": ["of use"]})
+    service.cached(KEY, lambda: {"inboxes": ["of use"]})
 
     def again(number: int) -> Any:
         fetched.append(number)
         return {}
 
     for number in range(1_000):
-        service.kept_answer((*KEY, str(number)), lambda: {"inboxes": 500 * ["an inbox"]})
-        service.kept_answer(KEY, lambda: pytest.fail("dropped"))
+        service.cached((*KEY, str(number)), lambda: {"inboxes": 500 * ["an inbox"]})
+        service.cached(KEY, lambda: pytest.fail("dropped"))
     for number in range(1_000):
-        service.kept_answer((*KEY, str(number)), lambda number=number: again(number))  # type: ignore[misc]
+        service.cached((*KEY, str(number)), lambda number=number: again(number))  # type: ignore[misc]
 
     assert 0 < 1_000 - len(fetched) <= MOST_KEPT // 500
     huge = {"inboxes": 2 * MOST_KEPT * ["an inbox"]}
-    assert service.kept_answer((*KEY, "huge"), lambda: huge) == huge
+    assert service.cached((*KEY, "huge"), lambda: huge) == huge
 
 
 def test_a_slot_is_free_again_after_an_error_that_nobody_expected() -> None:
     for _ in range(2 * MOST_AT_ONCE):
         with pytest.raises(ZeroDivisionError):
-            service.kept_answer(KEY, lambda: 1 // 0)
+            service.cached(KEY, lambda: 1 // 0)
     with ExitStack() as held:
         for _ in range(MOST_AT_ONCE):
             held.enter_context(service.slot())
