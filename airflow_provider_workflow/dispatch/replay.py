@@ -86,7 +86,7 @@ class Replay:
             run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX),
         )
 
-    def start(self, runs: Runs, trigger_dag_id: str | None = None, origin: str = "") -> tuple[str, Start]:
+    def start(self, runs: Runs, trigger_dag_id: str | None, origin: str) -> tuple[str, Start]:
         """
         Start the run, or find it: in the DAG, or in the target of the dead letter.
 
@@ -105,9 +105,7 @@ class Replay:
         ):
             return str(self.target_dag_id), Start.EXISTING
         message_id, inbox_id = self.conf["message"]["id"], self.conf["inbox_id"]
-        note = f"Message {quoted(message_id)} of the inbox {quoted(inbox_id)}, replayed"
-        if origin:
-            note += f" by {origin}"
+        note = f"Message {quoted(message_id)} of the inbox {quoted(inbox_id)}, replayed by {origin}"
         outcome = runs.start(dag_id, self.run_id, self.conf, note)
         if outcome is not Start.STARTED:
             return dag_id, Start.EXISTING

@@ -146,7 +146,7 @@ class EmulatorServer:
 
     def token(self) -> str:
         """Issue an app access token, without a request."""
-        return self.store.tokens.issue("external").value
+        return self.store.tokens.issue().value
 
     def open_inbox(self, name: str) -> str:
         """Create an active inbox unless it exists; return its id."""

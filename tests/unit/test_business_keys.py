@@ -126,7 +126,10 @@ def test_a_dead_letter_is_replayed_once_per_key(bench: Workbench) -> None:
     dispatched(bench)
     bench.supervisor.faults.clear()
 
-    replays = [Replay.of(conf).start(TaskRuns(bench.ti)) for conf in list(bench.dead_letters.values())]
+    replays = [
+        Replay.of(conf).start(TaskRuns(bench.ti), None, "a test")
+        for conf in list(bench.dead_letters.values())
+    ]
     assert replays == [("handle", Start.STARTED), ("handle", Start.EXISTING)]
     assert bench.supervisor.runs["handle", run_id]["message"]["id"] == "bad"
     put(bench, "later", "A-1")

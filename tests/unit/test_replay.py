@@ -104,7 +104,7 @@ def test_a_conf_that_is_no_dead_letter_is_rejected(change: dict[str, Any]) -> No
 def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted) -> None:
     replay = Replay.of(buried(leased()))
 
-    outcomes = [replay.start(TaskRuns(bench.ti), origin="a test") for _ in range(2)]
+    outcomes = [replay.start(TaskRuns(bench.ti), None, "a test") for _ in range(2)]
 
     assert outcomes == [("handle", Start.STARTED), ("handle", Start.EXISTING)]
     assert bench.supervisor.runs == {("handle", replay.run_id): replay.conf}
@@ -117,21 +117,21 @@ def test_without_a_target_another_one_is_needed(bench: Workbench) -> None:
     replay = Replay.of(buried(leased(), target=None))
 
     with pytest.raises(NoTargetError):
-        replay.start(TaskRuns(bench.ti))
-    assert replay.start(TaskRuns(bench.ti), "other") == ("other", Start.STARTED)
+        replay.start(TaskRuns(bench.ti), None, "a test")
+    assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("other", Start.STARTED)
 
 
 def test_another_target_starts_no_second_run(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     replay = Replay.of(buried(leased()))
-    replay.start(TaskRuns(bench.ti))
+    replay.start(TaskRuns(bench.ti), None, "a test")
 
-    assert replay.start(TaskRuns(bench.ti), "other") == ("handle", Start.EXISTING)
+    assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("handle", Start.EXISTING)
 
 
 def test_a_rejection_is_raised(bench: Workbench, counted: Counted) -> None:
     bench.supervisor.fail(api_error(400, "value_error"))
 
     with pytest.raises(RunRejected):
-        Replay.of(buried(leased())).start(TaskRuns(bench.ti))
+        Replay.of(buried(leased())).start(TaskRuns(bench.ti), None, "a test")
     assert counted.totals == {}
