@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 
 LONGEST_PATH = 200
@@ -46,12 +47,12 @@ def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
     def check(payload: Any) -> None:
         try:
             error = next(validator.iter_errors(payload), None)
-        except RecursionError:
-            raise InvalidPayloadError((), "too deep") from None
+        except Exception as error:  # too deep, a number that is too large, a $ref that leads nowhere
+            raise InvalidPayloadError((), type(error).__name__) from None
         if error is None:
             return
         path = list(error.absolute_path)
-        if error.validator == "required":
+        if error.validator == "required" and isinstance(error.validator_value, list):
             path.append(next(name for name in error.validator_value if name not in error.instance))
         raise InvalidPayloadError(path, error.validator)
 
@@ -70,7 +71,8 @@ def _of_type(schema: Any) -> Callable[[Any], None]:
 
     def check(payload: Any) -> None:
         try:
-            adapter.validate_python(payload)
+            # A copy, as a validator of the user may change it.
+            adapter.validate_python(any_json.decode(any_json.dumped(payload)))
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             raise InvalidPayloadError(first["loc"], first["type"]) from None

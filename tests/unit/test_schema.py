@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import task
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from airflow_provider_workflow.decorators.inbox_dag import payload_type
@@ -100,7 +100,7 @@ def test_a_path_that_a_sender_makes_up_is_one_short_line() -> None:
 def test_no_schema_is_fetched_from_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = Mock(side_effect=OSError)
     monkeypatch.setattr(socket, "create_connection", connect)
-    with pytest.raises(Exception, match="Unresolvable"):
+    with pytest.raises(InvalidPayloadError, match="Referencing"):
         checker({"$ref": "http://127.0.0.1:9/schema"})({})
     assert connect.mock_calls == []
 
@@ -109,8 +109,36 @@ def test_a_payload_that_is_too_deep_for_the_schema_is_invalid() -> None:
     deep: Any = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(InvalidPayloadError, match="too deep"):
+    with pytest.raises(InvalidPayloadError, match="RecursionError"):
         checker({"items": {"$ref": "#"}})(deep)
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"multipleOf": 0.01}, float("inf")),
+        ({"multipleOf": 0.01}, 10**400),
+        ({"$ref": "#/$defs/mistyped"}, {}),
+        ({"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"n": {"required": True}}}, {}),
+    ],
+)
+def test_whatever_a_check_raises_is_about_the_message(schema: Any, payload: Any) -> None:
+    with pytest.raises(InvalidPayloadError):
+        checker(schema)(payload)
+
+
+def test_a_validator_that_changes_the_payload_changes_a_copy() -> None:
+    class Flat(BaseModel):
+        total: float
+
+        @model_validator(mode="before")
+        @classmethod
+        def flatten(cls, payload: Any) -> Any:
+            return {"total": payload.pop("amount")["value"]}
+
+    payload = {"amount": {"value": 2}}
+    checker(Flat)(payload)
+    assert payload == {"amount": {"value": 2}}
 
 
 def test_invalid_messages_become_dead_letters_and_the_others_are_started(
