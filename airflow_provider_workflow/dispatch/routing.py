@@ -197,7 +197,9 @@ class Routes:
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         """
         key = self._key(message) if self._key else None
-        return None if key == "" else key
+        parts = list(key.values()) if isinstance(key, dict) else key if isinstance(key, list) else [key]
+        has_value = key is not False and any(part not in (None, "", [], {}) for part in parts)
+        return key if has_value else None
 
     def trace_context(self, message: Content) -> str | None:
         """The trace context of a message, in W3C's form; None if it has none, or a malformed one."""

@@ -179,3 +179,19 @@ def test_a_template_is_compiled_when_the_task_runs() -> None:
     WorkflowInboxSensor(task_id="t", inbox=INBOX, trigger_dag_id="handle", once_per="{{ var.value.key }}")
     with pytest.raises(ValueError, match=r"^once_per is no valid JMESPath"):
         Routes("handle", None, "&&")
+
+
+@pytest.mark.parametrize(
+    ("once_per", "payload"),
+    [
+        ("[payload.customer, payload.order]", {}),
+        ("payload.{customer: customer, order: order}", {}),
+        ("payload.lines[*].order", {"lines": [{"sku": 1}]}),
+        ("payload.is_order && payload.order", {"is_order": False}),
+    ],
+)
+def test_messages_in_which_no_part_of_the_key_exists_have_runs_of_their_own(
+    bench: Workbench, once_per: str, payload: Any
+) -> None:
+    bench.put("a", "b", payload=payload)
+    assert ids(dispatched(bench, once_per=once_per)) == {"started": ["a", "b"]}
