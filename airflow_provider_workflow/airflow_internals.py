@@ -329,12 +329,15 @@ def create_dag_run(
     """
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.utils.retries import run_with_db_retries
-    from airflow.utils.types import DagRunTriggeredByType
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
 
+    # By its type a task knows such a run from one that the user made up (``is_started_by_hand``).
+    is_of_page = triggered_by == "OPERATOR" and airflow_release() >= (3, 3)
     for attempt in run_with_db_retries():
         with attempt:
             trigger_dag(
                 dag_id,
+                run_type=DagRunType.OPERATOR_TRIGGERED if is_of_page else DagRunType.MANUAL,
                 triggered_by=DagRunTriggeredByType[triggered_by],
                 triggering_user_name=user,
                 run_id=run_id,

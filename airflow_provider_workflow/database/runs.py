@@ -56,8 +56,9 @@ class DatabaseRuns:
             if dag.has_import_errors:
                 raise TargetError(f"The DAG {dag_id!r} has import errors. Correct them; no message is lost.")
             allowed = getattr(dag, "allowed_run_types", None)  # since Airflow 3.3
-            if allowed is not None and "manual" not in allowed:
-                raise TargetError(f"The DAG {dag_id!r} does not allow manual runs. No message is lost.")
+            kind = "operator_triggered" if self.user else "manual"
+            if allowed is not None and kind not in allowed:
+                raise TargetError(f"The DAG {dag_id!r} does not allow {kind} runs. No message is lost.")
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""

@@ -10,10 +10,10 @@ from airflow.api.common import trigger_dag
 from airflow.models.dagrun import DagRun
 from airflow.sdk import Param
 from airflow.utils.session import create_session
-from sqlalchemy import text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
-from airflow_provider_workflow.airflow_internals import create_dag_run, database_session
+from airflow_provider_workflow.airflow_internals import create_dag_run, database_session, is_started_by_hand
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import CLOCK_SKEW, Selection
 from airflow_provider_workflow.database.inbox_uses import inbox_uses
@@ -268,3 +268,11 @@ def test_the_dead_letter_dag_of_a_listener_is_known_unless_it_is_a_template(data
         uses = {use.dag_id: use.dead_letter_dag_id for use in inbox_uses(session)}
 
     assert uses == {"a": "dead", "b": None, "c": None}
+
+
+@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
+def test_a_replay_on_the_page_is_not_taken_for_a_run_that_its_user_made_up(handle: Database) -> None:
+    DatabaseRuns("jane").start("handle", "workflow__m1", {})
+    with create_session() as session:
+        run = session.scalar(select(DagRun).where(DagRun.run_id == "workflow__m1"))
+        assert not is_started_by_hand(run)
