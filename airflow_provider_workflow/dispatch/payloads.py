@@ -71,7 +71,7 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
         problem = unstorable(value, name, reserved)
         if problem is None:
             continue
-        result[name] = plain(value) if name == "id" and isinstance(value, str) else None
+        result[name] = plain(value, len(value)) if name == "id" and isinstance(value, str) else None
         if name == "payload":
             result["payload_json"] = any_json.dumped(value)
         log.warning(

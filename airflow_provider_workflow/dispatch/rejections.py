@@ -11,6 +11,7 @@ service would soon quarantine it.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -63,7 +64,7 @@ class Rejections:
     finish: Callable[[HeldLease, str], None]
     started: set[str]
     _undecided: list[Rejection] = field(default_factory=list)
-    _in_a_row: int = 0
+    _in_a_row: Counter[str | None] = field(default_factory=Counter)
 
     @property
     def unproven(self) -> int:
@@ -73,7 +74,7 @@ class Rejections:
     def start(self, dag_id: str) -> None:
         """A run of a target was started."""
         self.started.add(dag_id)
-        self._in_a_row = 0
+        del self._in_a_row[dag_id]
 
     def reject(self, rejection: Rejection) -> None:
         """
@@ -82,11 +83,12 @@ class Rejections:
         :raises TargetError: the target has rejected so many new messages in a row that it must have broken.
         """
         self._undecided.append(rejection)
-        self._in_a_row += (delivery_count(rejection.message) or 1) == 1
-        if self._in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
+        self._in_a_row[rejection.dag_id] += (delivery_count(rejection.message) or 1) == 1
+        in_a_row = self._in_a_row[rejection.dag_id]
+        if in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
             self.started.discard(rejection.dag_id)
             raise TargetError(
-                f"Airflow rejected {self._in_a_row} new messages for the DAG {rejection.dag_id!r} in a row,"
+                f"Airflow rejected {in_a_row} new messages for the DAG {rejection.dag_id!r} in a row,"
                 f" the last one with: {rejection.cause}. No message is lost."
             )
 

@@ -130,7 +130,7 @@ def _identity(conf: Mapping[str, Any]) -> list[str | None]:
 
 def ascii_of(text: str, longest: int = 300) -> str:
     """One line of printable ASCII; a longer one is truncated."""
-    return plain(text, longest).encode("ascii", "backslashreplace").decode()
+    return plain(text, len(text)).encode("ascii", "backslashreplace").decode()[:longest]
 
 
 def quoted(text: str, longest: int = 120) -> str:

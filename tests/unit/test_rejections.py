@@ -365,3 +365,47 @@ def test_no_run_is_started_after_its_lease_ended_while_airflow_was_asked(
     bench.ti.on_look = lambda: fake_clock.advance(300)
     drained(bench)
     assert bench.supervisor.started == []
+
+
+def test_a_target_that_breaks_beside_one_that_works_makes_no_dead_letters(bench: Workbench) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.dags.add("fine")
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.put("good")
+    for number in range(40):
+        bench.put(f"bad{number}")
+        bench.put(f"fine{number}", payload={"of": "fine"})
+    dispatcher = bench.dispatcher({"fine": "payload.of", "handle": "payload"}, lease_limit=100)
+    dispatcher.started |= {"fine", "handle"}
+
+    with pytest.raises(TargetError, match="rejected 20 new messages for the DAG 'handle'"):
+        dispatcher.drain()
+    assert bench.dead_letters == {}
+
+
+def test_rejections_by_two_targets_are_not_counted_as_those_of_one(bench: Workbench) -> None:
+    bench.supervisor.dags.add("other")
+    bench.supervisor.refuse("bad", REJECTED)
+    for number in range(10):
+        bench.put(f"bad{number}")
+        bench.put(f"badother{number}", payload={"of": 1})
+    bench.put("sound")
+    dispatcher = bench.dispatcher({"other": "payload.of", "handle": "payload"}, lease_limit=100)
+    dispatcher.started |= {"handle", "other"}
+    dispatcher.drain()
+
+    assert bench.supervisor.started == ["sound"]
+
+
+def test_a_redelivered_message_with_an_odd_id_finds_its_run(bench: Workbench) -> None:
+    """Escaped, its id has 320 characters."""
+    bench.allow_dead_letters(after=1, unmatched="dead_letter")
+    bench.put("\0" * 80)
+    bench.service.fault("status", operation="ack", status=403, times=None)
+    with pytest.raises(WorkflowError):
+        bench.dispatcher().drain()
+    bench.service.emulator.faults.clear()
+    bench.service.store.messages.expire()
+    bench.dispatcher(match="payload.wanted").drain()
+
+    assert bench.dead_letters == bench.states == {}
