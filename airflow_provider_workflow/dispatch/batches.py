@@ -128,7 +128,7 @@ class Batches:
             try:
                 lease = lease_once(self.hook, self._inbox_id, count, seconds)
             except InboxPausedError as paused:
-                if not self._outcomes.calls:
+                if not self._outcomes.calls and paused.paused_reason != types.BY_USER:
                     raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
                 log.warning("Inbox %s is paused: %s", plain(self.inbox), plain(paused.paused_reason))
                 return
@@ -158,7 +158,7 @@ class Batches:
         """
         if self.attempt == 1 or self._outcomes.has_failed:
             return
-        leased = sum(message["status"] == "leased" for message in self.hook.list_messages(self._inbox_id))
+        leased = sum(message.get("status") == "leased" for message in self.hook.list_messages(self._inbox_id))
         if leased:
             raise BatchError(
                 self.inbox,

@@ -480,3 +480,16 @@ def test_a_broken_function_makes_few_dead_letters_in_a_task(bench: Workbench) ->
         batches(bench, Function(set(ids), names=True)).run()
     assert len(bench.dead_letters) == 2
     assert sorted(bench.states.values()) == ["available", "available"]
+
+
+def test_a_pause_by_a_user_fails_no_task(bench: Workbench) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    assert batches(bench, Function()).run()["processed"]["count"] == 0
+
+
+def test_a_retry_reads_a_list_whose_messages_have_no_status(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(bench.hook), "list_messages", lambda hook, inbox: [{"id": "a"}])
+    retry(bench)
+    assert batches(bench, Function()).run()["processed"]["count"] == 0
