@@ -30,6 +30,7 @@ from airflow_provider_workflow.dispatch.dead_letters import (
 from airflow_provider_workflow.dispatch.lease import (
     MARGIN_SECONDS,
     HeldLease,
+    check_source,
     delivery_count,
     lease_once,
     without_lease,
@@ -212,6 +213,7 @@ class Dispatcher:
             while self._goes_on():
                 count, seconds = self.next_lease()
                 if count == 0:
+                    check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
                     return Drained.NO_CAPACITY
                 lease = lease_once(self.hook, self._inbox_id, count, seconds)
                 if lease is None:

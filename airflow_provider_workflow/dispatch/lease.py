@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,16 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client.advice import fix_of_pause
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
-from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError, WorkflowError
+from airflow_provider_workflow.client.errors import (
+    InboxPausedError,
+    LeaseExpiredError,
+    NotFoundError,
+    WorkflowError,
+)
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.observers import name_of
-from airflow_provider_workflow.types import FAILED
+from airflow_provider_workflow.types import DELETING, FAILED, PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -272,10 +277,28 @@ def lease_once(hook: WorkflowHook, inbox_id: str, count: int, seconds: int) -> H
     except InboxPausedError:
         quarantine.check(hook, inbox_id)
         raise
-    attributes = answer.get("inbox_attributes") or {}
-    if attributes.get("status") == FAILED:
-        raise InboxUnusableError(name_of(inbox_id), attributes.get("paused_reason"))
     lease = HeldLease.of(inbox_id, answer, seconds)
     if lease is None:
         quarantine.check(hook, inbox_id)
+        check_source(inbox_id, answer.get("inbox_attributes") or {})
     return lease
+
+
+def check_source(inbox_id: str, inbox: Mapping[str, Any]) -> None:
+    """
+    Check that events arrive in an inbox.
+
+    :param inbox: its ``status`` and ``paused_reason``.
+    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises NotFoundError: the inbox is being deleted.
+    :raises InboxPausedError: the inbox is paused; messages that are leased now may be redelivered.
+    """
+    status, reason = inbox.get("status"), inbox.get("paused_reason")
+    if status == FAILED:
+        raise InboxUnusableError(name_of(inbox_id), reason)
+    if status == DELETING:
+        raise NotFoundError(f"Inbox {name_of(inbox_id)!r} is being deleted", status=404)
+    if status == PAUSED:
+        paused = InboxPausedError("the inbox is paused", status=409)
+        paused.paused_reason = reason or paused.paused_reason
+        raise paused

@@ -85,7 +85,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """The outcomes of messages so far, once the task runs."""
     _failed_polls = 0
     _has_waited = False
-    _is_alarmed = False
+    _alarm: Exception | None = None
     _paused_reason: str | None = None
 
     def __init__(
@@ -182,7 +182,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             self._failed_polls += 1
             raise
         # In the mode reschedule each poll has a process of its own.
-        if value is None and not self._has_waited and not context.get("task_reschedule_count"):
+        has_waited = self._has_waited or self._alarm or context.get("task_reschedule_count")
+        if value is None and not has_waited:
             from airflow_provider_workflow.client.wire import host_of
 
             self._has_waited = True
@@ -207,8 +208,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             before = context["ti"].get_previous_dagrun()
             end = before.end_date if before is not None and before.state == "failed" else None
             ended_at = end.timestamp() if end is not None else 0.0
-            self._is_alarmed = clock.now() - ended_at < ALARM_AGAIN_SECONDS
-            if self._is_alarmed:
+            if clock.now() - ended_at < ALARM_AGAIN_SECONDS:
+                self._alarm = error
+                self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
                 self._health.failed(error)
             elif context["ti"].try_number > 1:
                 raise AirflowFailException(str(error)) from error
@@ -232,6 +234,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
         counts, remaining = self.counts, deadline - clock.now()
+        if remaining <= 0 and self._alarm is not None:
+            raise AirflowFailException(str(self._alarm)) from self._alarm
         if remaining <= 0:
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
             raise AirflowSensorTimeout(
@@ -244,7 +248,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
-        if self._is_alarmed:
+        if self._alarm is not None:
             hold = ALARM_POLL_SECONDS
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,

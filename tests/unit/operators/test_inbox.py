@@ -234,3 +234,21 @@ def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbenc
 def test_a_wrong_target_is_named_where_the_dag_is_parsed() -> None:
     with pytest.raises(ValueError, match=r"^trigger_dag_id"):
         WorkflowDeadLetterReplayOperator(task_id="t", trigger_dag_id="")
+
+
+def test_the_task_fails_though_a_message_of_the_paused_inbox_is_leased(bench: Workbench) -> None:
+    bench.put("rejected before")
+    bench.lease(seconds=3600)
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication")
+
+    with pytest.raises(AirflowFailException, match="authentication"):
+        dispatch(bench)
+
+
+@pytest.mark.parametrize("status", ["paused", "initialization_failure"])
+def test_the_task_fails_though_the_target_has_no_capacity(bench: Workbench, status: str) -> None:
+    bench.ti.unfinished = lambda dag_id: 50
+    bench.service.store.inboxes.force(bench.inbox_id, status, "authentication")
+
+    with pytest.raises(AirflowFailException, match="authentication"):
+        dispatch(bench, max_unfinished_runs=50)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock
@@ -111,3 +113,39 @@ def test_an_inbox_that_initializes_is_waited_for(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initializing")
 
     assert Task(bench).execute().trigger.hold_seconds == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_capacity_the_source_is_checked(bench: Workbench, mode: str) -> None:
+    paused(bench)
+    bench.ti.unfinished = lambda dag_id: 50
+    bench.ti.try_number = 2
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        Task(bench, max_unfinished_runs=50, **MODES[mode]).execute()
+
+
+def test_after_an_alarm_a_sensor_that_is_rescheduled_polls_as_seldom_as_a_deferred_one(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = json.loads(bench.service.connection_json())
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps({**connection, "password": ""}))
+    ended_at = datetime.fromtimestamp(clock.now(), UTC)
+    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
+    task = Task(bench, **MODES["reschedule"])
+
+    with pytest.raises(AirflowRescheduleException):
+        task.execute()
+    assert task.sensor.poke_interval == 300
+
+
+def test_a_short_timeout_does_not_replace_the_alarm(bench: Workbench, fake_clock: FakeClock) -> None:
+    paused(bench)
+    ended_at = datetime.fromtimestamp(clock.now(), UTC)
+    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
+    task = Task(bench, timeout=7200)
+    deferral = task.execute()
+    fake_clock.advance(7200)
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task.resume(deferral, {"status": "poll"})
