@@ -120,7 +120,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.dispatch import quarantine
         from airflow_provider_workflow.dispatch.lease import HeldLease
-        from airflow_provider_workflow.types import BY_USER, FAILED, PAUSED
+        from airflow_provider_workflow.types import BY_USER, DELETING, FAILED, PAUSED
 
         inbox_id, call = source.inbox["id"], api.lease_messages
         try:
@@ -131,7 +131,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             health.seen({"status": PAUSED, "paused_reason": paused.paused_reason})
             return None
         attributes = answer.get("inbox_attributes") or {}
-        if attributes.get("status") == FAILED:
+        if attributes.get("status") in (FAILED, DELETING):
             return POLL
         health.seen(attributes)
         lease = HeldLease.of(inbox_id, answer, self.lease_seconds)

@@ -184,7 +184,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 async with opened(self, health) as source:
                     inbox = source.inbox
                     state_due = clock.monotonic() + STATE_SECONDS
-                    while True:
+                    while inbox["id"] == source.inbox["id"]:  # else a new one has its name
                         health.seen(inbox)
                         is_due = schedule.is_due(await self._available(source))
                         health.succeeded()
@@ -195,13 +195,16 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             source.waits.reset()
                             yield self._event(source.inbox["id"])
                         least = LEAST_NOTICE_SECONDS if is_due or is_alarm else LEAST_WAIT_SECONDS
-                        await source.waits.wait(least, schedule.seconds_left())
+                        due = min(schedule.seconds_left(), state_due - clock.monotonic())
+                        await source.waits.wait(least, due)
                         if clock.monotonic() >= state_due:
                             state_due += STATE_SECONDS
                             inbox = await look_up(source.client, self.inbox)
             except Exception as error:
                 pause = health.failed(error)
-                reason = None if getattr(error, "transient", False) else type(error).__name__
+                reason = None if getattr(error, "transient", False) else "it cannot be used"
+            else:
+                continue
             if reason:
                 self._tell_active(self.inbox, False)
             if reason and alarm.is_due(reason, CONFIRM_SECONDS):

@@ -15,6 +15,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.notice import (
     MOST_PAGES,
     WorkflowInboxNoticeTrigger,
@@ -316,3 +317,48 @@ async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
 
     assert events[0][1]["inbox_id"] not in ("", bench.inbox_id)
     assert events[0][0] < 600
+
+
+async def test_a_new_inbox_is_watched_while_the_former_one_of_its_name_is_being_deleted(
+    bench: Workbench, day: Day
+) -> None:
+    day.at(500, lambda: being_deleted(bench))
+    notices = await day.notices(trigger(), until=3600)
+
+    assert notices[0] < 1000
+
+
+def being_deleted(bench: Workbench) -> None:
+    """Delete the inbox, for a day, and create one of its name that has a message."""
+    store = bench.service.store
+    store.configure(deleting_seconds=86400)
+    store.inboxes.delete(bench.inbox_id)
+    former = store.inboxes.get(bench.inbox_id)
+    former.name = "not in the way"
+    created = store.inboxes.open(INBOX)
+    former.name = INBOX
+    store.messages.put(created.id, [{}])
+
+
+async def test_the_trigger_of_a_sensor_leaves_an_inbox_that_is_being_deleted(
+    bench: Workbench, day: Day
+) -> None:
+    day.at(500, lambda: being_deleted(bench))
+    day.ends(1000)
+    async with aclosing(WorkflowInboxTrigger(INBOX, wake_on_events=False).run()) as events:
+        assert (await anext(events)).payload["status"] == "poll"
+
+
+async def test_a_pause_is_noticed_within_five_minutes_whatever_the_interval_of_polls(
+    bench: Workbench, day: Day
+) -> None:
+    day.at(8000, lambda: bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication"))
+    notices = await day.notices(trigger(max_poll_interval=3600), until=8300)
+
+    assert len(notices) == 1
+
+
+async def test_two_permanent_errors_in_turn_are_an_alarm(bench: Workbench, day: Day) -> None:
+    for status in (403, 404) * 100:
+        bench.service.fault("status", operation="list_messages", status=status, times=1)
+    assert await day.notices(trigger(), until=1800)
