@@ -4,10 +4,9 @@ Lease, start, acknowledge: the drain that sensor, operator and command line shar
 A message is acknowledged only after its run exists, and the id of that run follows from the ids of message
 and inbox. A process that is killed in between does no harm: the message is redelivered, and its run is found.
 
-A message has about five deliveries, so a target that is broken must not use them up, and messages that it
-rejects must not hold up those behind them. No check that Airflow offers tells the two apart, so a drain
-*probes*: until it has started a run of a target it leases one message at a time. A rejection is the message's
-fault if the same drain starts a run of the same target, before it or after it, and the target's otherwise.
+A message has about five deliveries: a broken target must not use them up, and rejected messages must not hold
+up those behind them. No check of Airflow tells the two apart, so a drain *probes*: until it has started a run
+of a target it leases single messages. A rejection is the message's fault if it starts a run of that target.
 """
 
 from __future__ import annotations
@@ -96,9 +95,9 @@ class Dispatcher:
 
     @cached_property
     def _runs(self) -> InboxRuns:
-        key_of = self.routes.key if self.routes.has_keys else None
-        context_of = self.routes.trace_context
-        return InboxRuns(self.task_runs, self.hook.workflow_conn_id, self._inbox_id, key_of, context_of)
+        routes, conn_id = self.routes, self.hook.workflow_conn_id
+        key_of = routes.key if routes.has_keys else None
+        return InboxRuns(self.task_runs, conn_id, self._inbox_id, key_of, routes.trace_context)
 
     @cached_property
     def _dead_letters(self) -> DeadLetters | None:
@@ -215,8 +214,7 @@ class Dispatcher:
                 if count == 0:
                     check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
                     return Drained.NO_CAPACITY
-                lease = lease_once(self.hook, self._inbox_id, count, seconds)
-                if lease is None:
+                if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
                     return Drained.EMPTY
                 self._work_on(lease)
         except WorkflowError as error:

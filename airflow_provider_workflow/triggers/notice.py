@@ -169,19 +169,14 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
         from airflow_provider_workflow.client.advice import why_silent
-        from airflow_provider_workflow.triggers.polling import (
-            LEAST_WAIT_SECONDS,
-            InboxHealth,
-            look_up,
-            opened,
-        )
+        from airflow_provider_workflow.triggers import polling
 
         schedule, alarm = NoticeSchedule(self.renotify_seconds), SourceAlarm()
-        health = InboxHealth(self.inbox, log)
+        health = polling.InboxHealth(self.inbox, log)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
-                async with opened(self, health) as source:
+                async with polling.opened(self, health) as source:
                     inbox = source.inbox
                     state_due = clock.monotonic() + STATE_SECONDS
                     while inbox["id"] == source.inbox["id"]:  # else a new one has its name
@@ -194,12 +189,12 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         if is_due or is_alarm:
                             source.waits.reset()
                             yield self._event(source.inbox["id"])
-                        least = LEAST_NOTICE_SECONDS if is_due or is_alarm else LEAST_WAIT_SECONDS
+                        least = LEAST_NOTICE_SECONDS if is_due or is_alarm else polling.LEAST_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
                         await source.waits.wait(least, due)
                         if clock.monotonic() >= state_due:
                             state_due += STATE_SECONDS
-                            inbox = await look_up(source.client, self.inbox)
+                            inbox = await polling.look_up(source.client, self.inbox)
             except Exception as error:
                 pause = health.failed(error)
                 reason = None if getattr(error, "transient", False) else "it cannot be used"
