@@ -74,7 +74,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.masking import masked_answer
-from airflow_provider_workflow.client.settings import Settings, proxy_for
+from airflow_provider_workflow.client.settings import DEFAULT_TIMEOUT, Settings, proxy_for
 from airflow_provider_workflow.client.tokens import (
     TOKENS,
     AccessToken,
@@ -310,7 +310,8 @@ class BaseClient:
             query=query,
             headers=headers,
             body=body,
-            timeout=self.settings.timeout,
+            # Without its answer, a user's refresh token is lost.
+            timeout=max(self.settings.timeout, 0 if call.repeatable or not call.form else DEFAULT_TIMEOUT),
             proxy=self._proxy_for(base),
             limit=call.limit,
         )

@@ -183,7 +183,11 @@ class TimeLimitedClient(WorkflowClient):
         seconds_left = self._ends_at - clock.monotonic()
         if seconds_left <= 0:
             raise TransportError("no time is left", sent=False, timed_out=True)
-        return super().exchange(replace(request, timeout=min(request.timeout, seconds_left)))
+        limit = request.timeout
+        if limit <= LONGEST_SECONDS:
+            limit = min(limit, seconds_left)
+        # Otherwise it is a renewal, which has its full time.
+        return super().exchange(replace(request, timeout=limit))
 
 
 class _ServerHook(WorkflowHook):

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,17 @@ from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.get_provider_info import get_provider_info
+from airflow_provider_workflow.hooks.user_tokens import VariableStore
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.registration import WorkflowPlugin
 from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.cli.burying import Burying
 from tests.unit.client.isolation import forget
+from tests.unit.client.stores import logged_in
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, error_of
@@ -306,6 +311,31 @@ def test_all_requests_of_an_answer_share_4_seconds(
     assert limits == [4.0, 2.5, 1.0]
     assert (caught.value.status, caught.value.code) == (504, "timeout")
     assert caught.value.body["title"].endswith(" did not answer within 4 s")
+
+
+@pytest.mark.parametrize(
+    "look",
+    [lambda op: op.get(LIST), lambda _: quarantine.check(WorkflowHook(), "orders")],
+    ids=["page", "quarantine check"],
+)
+def test_the_renewal_of_a_user_s_tokens_has_its_full_time(
+    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, look: Callable[[Any], object]
+) -> None:
+    """Its answer has the only refresh token: if nobody waits for it, the user must log in again."""
+    exchange, limits = WorkflowClient.exchange, []
+    connected.open_inbox("orders")
+    connect(monkeypatch, connected, grant="refresh_token")
+    VariableStore(WorkflowHook().settings).write(logged_in(connected, life=100.0))  # due for renewal
+
+    def note(client: WorkflowClient, request: Request) -> Answer:
+        if request.url.startswith(client.settings.token_url):
+            limits.append(request.timeout)
+        return exchange(client, request)
+
+    monkeypatch.setattr(WorkflowClient, "exchange", note)
+    look(op)
+
+    assert limits == [30.0]
 
 
 def test_no_further_page_is_read_after_2_seconds(
