@@ -82,7 +82,7 @@ def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
 
 
 def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
-    listeners, runs = _listeners(connection_id, reader), _recent_runs(connection_id)
+    listeners, runs = _listeners(connection_id, reader), _recent_runs(connection_id, reader)
     shown = []
     for inbox in listing["inboxes"]:
         messages = service.known((connection_id, "messages", inbox["id"], None))
@@ -97,12 +97,17 @@ def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bo
     return {
         **listing,
         "inboxes": shown,
-        "silent": _silent(connection_id, shown, listeners, is_whole=is_whole),
+        "silent": _silent(connection_id, shown, listeners, reader, is_whole=is_whole),
     }
 
 
 def _silent(
-    connection_id: str, inboxes: list[Fields], listeners: Listeners, *, is_whole: bool
+    connection_id: str,
+    inboxes: list[Fields],
+    listeners: Listeners,
+    reader: Reader,
+    *,
+    is_whole: bool,
 ) -> list[Fields]:
     """
     The sources from which no event arrives, and when their listeners began to fail.
@@ -124,7 +129,8 @@ def _silent(
             for name, dags in listeners.items()
             if name not in names
         ]
-    dag_ids = tuple(sorted({dag["dag_id"] for source in silent for dag in source["dags"]}))
+    listening = {dag["dag_id"] for source in silent for dag in source["dags"]}
+    dag_ids = tuple(sorted(dag_id for dag_id in listening if reader.may("read runs", dag_id)))
     since = (
         service.cached((connection_id, "failing", *dag_ids), partial(_failing, dag_ids)) if dag_ids else {}
     )
@@ -168,16 +174,24 @@ def _uses() -> Fields:
         return {"uses": list(inbox_uses(session))}
 
 
-def _recent_runs(connection_id: str) -> dict[str, Fields]:
+def _recent_runs(connection_id: str, reader: Reader) -> dict[str, Fields]:
     """By inbox: how many runs of the last hour are in which state, and how many are dead letters."""
 
     def count() -> dict[str, Fields]:
-        counted: dict[str, Fields] = defaultdict(Counter)
-        for run in _newest(connection_id, None, ("inbox_id",), MOST_COUNTED):
-            counted[run.conf["inbox_id"] or ""]["dead_letter" if _is_dead(run) else run.state] += 1
+        counted: dict[str, Any] = defaultdict(Counter)
+        newest = _newest(connection_id, None, ("inbox_id",), MOST_COUNTED)
+        for run in newest:
+            state = "dead_letter" if _is_dead(run) else run.state
+            counted[run.dag_id][run.conf["inbox_id"] or "", state] += 1
         return counted
 
-    return service.cached((connection_id, "recent runs"), count)
+    recent = service.cached((connection_id, "recent runs"), count)
+    runs: dict[str, Fields] = defaultdict(Counter)
+    for dag_id, counts in recent.items():
+        if reader.may("read runs", dag_id):
+            for (inbox_id, state), number in counts.items():
+                runs[inbox_id][state] += number
+    return runs
 
 
 def _newest(

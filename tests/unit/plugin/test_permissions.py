@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.models.connection import Connection
 from airflow.models.dagrun import DagRun
@@ -21,6 +23,7 @@ from airflow_provider_workflow.plugin.app import application
 from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.database import Database, listening
 from tests.unit.plugin.conftest import API, PAGE, ROLES, As, error_of
+from tests.unit.plugin.started import start
 
 INBOX = API + "/inboxes/{inbox}"
 OF_USER = {"/workflow/api/connections": (401, 200, 200, 200, 200)}
@@ -92,12 +95,15 @@ def test_a_connection_of_a_team_is_used_by_that_team_alone(
     assert red.post(f"{path}/{inbox}/pause", **change).status_code == 200
 
 
-def deny(monkeypatch: pytest.MonkeyPatch, dag_id: str, *methods: str) -> None:
-    """Let users do nothing of this with a DAG."""
+def deny(
+    monkeypatch: pytest.MonkeyPatch, dag_id: str, *methods: str, entity: DagAccessEntity | None = None
+) -> None:
+    """Let users do nothing of this with a DAG, or with one kind of what it has."""
     decide = SimpleAuthManager.is_authorized_dag
 
     def decided(manager: Any, *, method: str, details: Any = None, **more: Any) -> bool:
-        if details is not None and details.id == dag_id and method in methods:
+        is_meant = entity in (None, more.get("access_entity"))
+        if is_meant and details is not None and details.id == dag_id and method in methods:
             return False
         return bool(decide(manager, method=method, details=details, **more))  # type: ignore[arg-type]
 
@@ -125,6 +131,24 @@ def test_dags_that_the_user_may_not_read_are_left_out(
     answer = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
     assert (answer.status_code, error_of(answer)) == (404, "not_found")
     assert buried.replays() == {}
+
+
+def test_states_of_runs_that_the_user_may_not_read_are_left_out(
+    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.store.inboxes.force(inbox, "paused", "abandoned")
+    buried.database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
+    buried.database.add_run("listen", "failed", datetime(2026, 1, 1, tzinfo=UTC))
+    start("a", inbox)
+    buried.bury("b", inbox_id=inbox)
+    for dag_id in ("listen", "handle"):
+        deny(monkeypatch, dag_id, "GET", entity=DagAccessEntity.RUN)
+
+    listing = op.get(f"{API}/inboxes").json()
+
+    assert listing["inboxes"][0]["runs"] == {"dead_letter": 1}
+    assert listing["silent"][0]["failing_since"] is None
 
 
 def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
