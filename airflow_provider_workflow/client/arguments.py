@@ -198,7 +198,8 @@ def _split(address: str) -> SplitResult | None:
     """The parts of a URL, or None if it is not an http or https URL."""
     try:
         parts = urlsplit(address)
-        usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
+        host = (parts.hostname or "").encode("idna")  # fails where the look-up of the host would
+        usable = parts.scheme in SCHEMES and bool(host) and parts.port != 0
     except ValueError:
         return None
     return parts if usable and address.isprintable() and " " not in address else None

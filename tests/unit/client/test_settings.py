@@ -70,6 +70,7 @@ def test_missing_and_wrong_fields_are_named_together() -> None:
     [
         *("ftp://a", "https://", "https://a:99999", "https://[a", "https://a b"),
         *("https://a?x=y", "https://a#b", "https://me:pw@a"),
+        *("https://a..b", "https://.a", f"https://{64 * 'a'}.b", f"https://{60 * 'é'}.b"),
     ],
 )
 def test_a_host_that_is_no_web_address_is_named(host: str) -> None:
