@@ -91,7 +91,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
         :raises WorkflowError: a permanent error: wrong credentials, no such inbox.
         """
-        from airflow_provider_workflow.client.errors import WorkflowError
+        from airflow_provider_workflow.client.errors import TransportError, WorkflowError
         from airflow_provider_workflow.triggers.polling import InboxHealth, opened
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
@@ -109,6 +109,10 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
                     yield TriggerEvent(event)
                     return
             except WorkflowError as error:
+                if isinstance(error, TransportError) and error.permanent:
+                    # The CA file may be newer than this client; the task reads it again.
+                    yield TriggerEvent(POLL)
+                    return
                 if not error.transient:
                     raise
                 await clock.async_sleep(health.failed(error))
