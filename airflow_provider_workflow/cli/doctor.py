@@ -99,7 +99,10 @@ def _print(finding: Finding) -> None:
     lines = [f"{finding.check}: {finding.detail}", *([f"-> {finding.fix}"] if finding.fix else [])]
     shown = "\n         ".join(plain(output.masked(line), LONGEST_LINE) for line in lines)
     text = Text.assemble((f"{finding.status:8}", STYLES[finding.status]), f" {shown}")
-    airflow_internals.console(output.WIDTH).print(text, soft_wrap=True)
+    console = airflow_internals.console(output.WIDTH)
+    with console.capture() as capture:
+        console.print(text, soft_wrap=True, end="")
+    output.write(capture.get())
 
 
 def _examine(subject: Subject) -> Iterator[Finding]:

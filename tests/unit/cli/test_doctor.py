@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -106,6 +107,12 @@ def test_a_good_connection_has_no_fault(doctor: Doctor, database: Database) -> N
     assert found["inbox orders"]["detail"] == "active; 0 waiting, 0 leased, 0 quarantined"
     assert all(each["fix"] is None for each in found.findings)
     assert "\n0 failed, 0 warnings, 6 ok\n" in found.shown
+
+
+def test_a_name_that_stdout_cannot_encode_is_escaped(doctor: Doctor, database: Database) -> None:
+    sys.stdout.reconfigure(encoding="ascii")  # type: ignore[union-attr]
+    database.deploy(listening("listen", inbox="größe", trigger_dag_id="handle"))
+    assert r"gr\xf6\xdfe" in doctor.examine().shown
 
 
 def test_a_wrong_secret(doctor: Doctor) -> None:
