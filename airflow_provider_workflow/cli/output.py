@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from airflow_provider_workflow.client import any_json
@@ -99,7 +99,8 @@ def write(text: str) -> None:
 
 def note(text: str) -> None:
     """Print a line on stderr, with secrets masked."""
-    print(plain(masked(text), LONGEST_NOTE), file=sys.stderr)
+    with suppress(BrokenPipeError):  # the exit code has to do
+        print(plain(masked(text), LONGEST_NOTE), file=sys.stderr)
 
 
 def masked(text: str) -> str:

@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -130,6 +131,11 @@ def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
 def test_an_interrupted_command_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(f"{HERE}.fails", Namespace(conn_id=None, error=KeyboardInterrupt())) == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_that_nobody_reads_has_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "write", Mock(side_effect=BrokenPipeError))
+    assert run(f"{HERE}.fails", Namespace(conn_id=None, error=ValueError())) == 2
 
 
 def started(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
