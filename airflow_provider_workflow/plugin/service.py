@@ -34,6 +34,7 @@ from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import access
 from airflow_provider_workflow.plugin.responses import LONGEST_SECONDS, PageError, invalid, of_service
+from airflow_provider_workflow.types import DELETING
 
 T = TypeVar("T")
 Key = tuple[str | None, ...]
@@ -259,7 +260,8 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
             inboxes = [client.send(api.get_inbox(inbox))]
         else:
             named = client.send(api.list_inboxes(PAGE_SIZE, name=inbox))["results"]
-            inboxes = [listed for listed in named if listed.get("name") == inbox][:1]
+            named = [listed for listed in named if listed.get("name") == inbox]
+            inboxes = [listed for listed in named if listed["status"] != DELETING][:1]
     if not inboxes:
         title = f"This connection has no inbox with the name {inbox!r}"
         raise PageError(404, "not_found", title, "correct the name, or choose an inbox of the list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,9 @@ from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API
 from tests.unit.plugin.started import PAYLOAD, start
+from tests.unit.plugin.test_responses import Service, answering_service
+
+__all__ = ["answering_service"]
 
 BEGIN = datetime(2025, 1, 1)
 
@@ -69,6 +73,17 @@ def test_one_inbox_is_shown_as_a_list_of_one(
     assert (listed["id"], listed["name"]) == (inbox, "parcels")
     missing = op.get(f"{API}/inboxes/{'nothing' if by_name else INBOX_ID}")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+
+
+@pytest.mark.usefixtures("database")
+def test_a_name_leads_past_an_inbox_that_is_being_deleted(op: TestClient, answering_service: Service) -> None:
+    old = {"id": INBOX_ID, "name": "orders", "status": "deleting"}
+    listing = {"results": [old, {**old, "id": "new", "status": "active"}], "next": None}
+    answering_service.bodies = {"list": json.dumps(listing)}
+
+    (shown,) = op.get(f"{API}/inboxes/orders").json()["inboxes"]
+
+    assert shown["id"] == "new"
 
 
 def test_sources_without_events_are_named_with_the_time_since(
