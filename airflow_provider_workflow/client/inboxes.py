@@ -134,7 +134,7 @@ def pages(
         page = yield read(position)
         results = page if isinstance(page, list) else page["results"]
         unseen = [entry for entry in results if entry.get("id") not in seen]
-        seen.update(entry.get("id") for entry in unseen)
+        seen.update({entry.get("id") for entry in unseen} - {None})
         entries += unseen
         before, position = position, following(page, position)
         if position in (None, before) or (results and not unseen):

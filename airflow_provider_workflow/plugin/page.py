@@ -201,12 +201,15 @@ def _newest(
     most: int,
 ) -> list[StoredRun]:
     """The newest runs of the last hour, those of dead letters included."""
-    since = datetime.fromtimestamp(clock.now(), UTC) - RECENT
     names = {"connection_id": connection_id, "inbox_id": inbox_id}
     conf = {name: value for name, value in names.items() if value is not None}
-    selection = Selection(RUN_ID_PREFIX, since=since, conf=conf)
+    selection = Selection(RUN_ID_PREFIX, since=_an_hour_ago(), conf=conf)
     pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.PAGE))
     return list(islice(chain.from_iterable(pages), most))
+
+
+def _an_hour_ago() -> datetime:
+    return datetime.fromtimestamp(clock.now(), UTC) - RECENT
 
 
 def _is_dead(run: StoredRun) -> bool:
@@ -284,7 +287,7 @@ def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     """The runs of messages by run id, and the newest runs of the last hour."""
     listed = listing["messages"]
     run_ids = [message[name] for message in listed for name in ("run", "dead_letter") if message[name]]
-    created = filter(None, (clock.moment_of(message["created_at"]) for message in listed))
+    created = [clock.moment_of(message["created_at"]) or _an_hour_ago() for message in listed]
     by_id = dag_runs.runs_of(dict.fromkeys(run_ids, inbox_id), (), min(created, default=None))
     entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")
     return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MOST_SHOWN)}

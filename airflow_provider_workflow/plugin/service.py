@@ -300,7 +300,8 @@ def _pages(
             if number and clock.monotonic() - began >= ENOUGH_SECONDS:
                 break
             page = client.send(page_at(position))
-            entries.update((entry.get("id"), view(entry)) for entry in page["results"])
+            for entry in page["results"]:
+                entries[entry.get("id") or object()] = view(entry)
             before, position = position, following(page, position)
             if not position or position == before:
                 return list(entries.values()), None

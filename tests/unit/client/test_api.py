@@ -241,6 +241,13 @@ def test_a_service_that_does_not_filter_by_name_is_searched_to_its_end(settings:
     assert returned(exchange, {"results": [NEW], "next": None}) == "two"
 
 
+def test_messages_without_ids_are_all_listed() -> None:
+    exchange = inboxes.all_messages("i")
+    next(exchange)
+    exchange.send({"results": [{}, {}], "next": "https://a?cursor=b"})
+    assert returned(exchange, {"results": [{}], "next": None}) == [{}, {}, {}]
+
+
 def entries(number: int) -> list[dict[str, Any]]:
     return [{"id": f"{number}-{n}", "name": "another", "status": "active"} for n in range(100)]
 

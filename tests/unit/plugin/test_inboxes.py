@@ -205,6 +205,22 @@ def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connecte
     assert (messages[0]["status"], messages[0]["delivery_count"]) == ("available", 0)
 
 
+@pytest.mark.usefixtures("buried")
+def test_messages_without_ids_and_times_are_shown_with_their_runs(
+    op: TestClient, answering_service: Service
+) -> None:
+    messages = [{"id": None}, {}, {"id": "a"}]
+    answering_service.bodies = {
+        "messages": json.dumps({"results": messages, "next": None}),
+        "inbox": json.dumps({"id": INBOX_ID, "status": "active"}),
+    }
+    run_id = start("a", INBOX_ID)
+
+    shown = op.get(f"{API}/inboxes/{INBOX_ID}/messages").json()["messages"]
+
+    assert [each["run"] and each["run"]["run_id"] for each in shown] == [None, None, run_id]
+
+
 def test_messages_that_left_the_service_are_listed_with_their_runs(
     op: TestClient, buried: Burying, connected: EmulatorServer
 ) -> None:
