@@ -87,10 +87,13 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
     Add to an error of a call what to do about it, unless it has that, and to the message of a rejection the
     connection and the host.
     """
-    if error.fix:
+    is_rejection = isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError)
+    if error.fix and not is_rejection:
         return
+    # A rejection with a fix is that of a token, which a caller with another connection may have requested.
     # A 200 without a token also comes from the token endpoint, whatever the family of the call.
     is_of_token = call.family is Family.TOKEN or getattr(error, "status", None) == HTTPStatus.OK
+    is_of_token |= bool(error.fix)
     if isinstance(error, AuthenticationError):
         error.fix = _of_token(error, settings) if is_of_token else _of_api(error, call, settings)
         if settings.connection_id:

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Generator
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, user_tokens
 from airflow_provider_workflow.client.call import CarryThrough, InThread
 from airflow_provider_workflow.client.errors import (
+    AuthenticationError,
     ConfigurationError,
     LoginRequiredError,
     RateLimitError,
@@ -206,7 +208,11 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
             return token
         renewal, is_mine = cache.join(key)
         if not is_mine:
-            yield renewal
+            try:
+                yield renewal
+            except AuthenticationError as rejection:
+                # Each caller adds its own connection.
+                raise copy(rejection) from None
             continue
         error: Exception | None = None
         try:

@@ -187,6 +187,24 @@ async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
     assert "never retrieved" not in caplog.text
 
 
+async def test_who_waits_for_a_renewal_that_is_refused_is_named_in_its_own_error(
+    settings: Settings, emulator: EmulatorServer
+) -> None:
+    emulator.fault("hold", operation="token", times=1, when="after")
+    emulator.store.configure(client_secret="regenerated")
+    cache = TokenCache()
+    async with shared_session(settings.tls(), 0) as session:
+        users = [replace(settings, connection_id=name) for name in ("orders", "billing")]
+        clients = [AsyncWorkflowClient(user, session, tokens=cache) for user in users]
+        tasks = [asyncio.create_task(client.send(api.list_inboxes())) for client in clients]
+        await asyncio.to_thread(emulator.wait_until_held)
+        emulator.release()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    orders, billing = map(str, ended)
+    assert orders.startswith("The connection 'orders' is refused by 127.0.0.1")
+    assert billing == orders.replace("orders", "billing")
+
+
 @pytest.mark.parametrize(
     ("life", "seconds"),
     [
