@@ -103,6 +103,9 @@ def page(answer: Answer) -> Any:
     following = body.get("next")
     if not (following is None or isinstance(following, str)) or not _plain_ids(body["results"]):
         raise _misshapen(answer, "a page of a listing")
+    for entry in body["results"]:
+        if not isinstance(entry.get("message_attributes"), dict):
+            entry.pop("message_attributes", None)
     return body
 
 
@@ -125,9 +128,16 @@ def _is_inbox(body: dict[str, Any]) -> bool:
 
 
 def _named(inbox: dict[str, Any]) -> dict[str, Any]:
-    """The inbox with ``name``; newer servers may only send ``key`` (docs/service.md 2)."""
+    """
+    The inbox with ``name``; newer servers may only send ``key`` (docs/service.md 2).
+
+    Optional fields that are not strings become None.
+    """
     if inbox.get("name") is None and inbox.get("key") is not None:
         inbox["name"] = inbox["key"]
+    for name in ("name", "paused_reason", "notification_url"):
+        if not isinstance(inbox.get(name, ""), str):
+            inbox[name] = None
     return inbox
 
 
@@ -156,6 +166,7 @@ def lease(answer: Answer) -> Any:
         for holder in holders:
             if attributes in holder and not isinstance(holder[attributes], dict):
                 holder[attributes] = None
+    _named(body.get("inbox_attributes") or {})
     for message in body["results"]:
         message.pop("payload_json", None)  # not a field of the service
     body["sent_at"] = answer.sent_at

@@ -347,9 +347,7 @@ def message_of(value: Any, inbox_id: str) -> Fields:
 
     :param value: an object.
     """
-    attributes = value.get("message_attributes")
-    if not isinstance(attributes, dict):
-        attributes = {}
+    attributes = value.get("message_attributes") or {}
     error, message_id = attributes.get("error_message"), _string(value.get("id"))
     count = delivery_count(value) or 0
     return {

@@ -245,6 +245,25 @@ def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(entry
     assert [message.get("id") for message in lease["results"]] == ["good", None, "last"]
 
 
+ODD_INBOX = {"id": "i", "status": "paused", "name": 5, "paused_reason": ["x"], "notification_url": {}}
+READ_INBOX = {**ODD_INBOX, "name": None, "paused_reason": None, "notification_url": None}
+
+
+@pytest.mark.parametrize(
+    ("read", "body", "expected"),
+    [
+        (answers.inbox, ODD_INBOX, READ_INBOX),
+        (answers.page_of_inboxes, {"results": [ODD_INBOX]}, {"results": [READ_INBOX]}),
+        (answers.page, {"results": [{"id": "a", "message_attributes": ["x"]}]}, {"results": [{"id": "a"}]}),
+        (answers.lease, {"inbox_attributes": ODD_INBOX}, {"inbox_attributes": READ_INBOX}),
+    ],
+    ids=["inbox", "inboxes", "messages", "lease"],
+)
+def test_optional_fields_of_another_type_are_left_out(read: Any, body: Any, expected: Any) -> None:
+    answered = read(Answer(200, {}, json.dumps({"results": [], **body}).encode()))
+    assert {name: answered[name] for name in body} == expected
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_lease_in_another_encoding_is_read_despite_a_defect(encoding: str) -> None:
     text = (LEASE % b'{"id": "bad", "payload": {"n": undefined}}').decode()
