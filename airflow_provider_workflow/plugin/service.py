@@ -33,7 +33,13 @@ from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_o
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import access
-from airflow_provider_workflow.plugin.responses import LONGEST_SECONDS, PageError, invalid, of_service
+from airflow_provider_workflow.plugin.responses import (
+    LONGEST_FIELD,
+    LONGEST_SECONDS,
+    PageError,
+    invalid,
+    of_service,
+)
 from airflow_provider_workflow.types import DELETING
 
 T = TypeVar("T")
@@ -54,7 +60,6 @@ MOST_PAGES = 5
 ENOUGH_SECONDS = LONGEST_SECONDS / 2
 """Once this has passed, no further page is requested: the answer has those that were read."""
 LONGEST_TEXT = 300
-LONGEST_CURSOR = 1_000
 MOST_DELIVERIES = 1_000_000
 
 
@@ -278,11 +283,16 @@ def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fiel
     messages, end = _pages(
         connection_id,
         lambda position: api.list_messages(inbox_id, position, PAGE_SIZE),
-        lambda page, _: text(api.next_cursor(page), LONGEST_CURSOR),
+        lambda page, _: _usable(api.next_cursor(page)),
         lambda message: message_of(message, inbox_id),
         cursor or None,
     )
     return {"messages": messages, "next": end, "fetched_at": _now()}
+
+
+def _usable(cursor: str | None) -> str | None:
+    """The cursor, or None if a browser could not send it: the list ends before it."""
+    return cursor if cursor == text(cursor, LONGEST_FIELD) else None
 
 
 def _pages(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -288,6 +289,20 @@ def test_further_pages_of_messages_have_the_messages_that_follow(
     assert {each["id"] for each in first["messages"]} == {*ids[:500], "done"}
     assert [each["id"] for each in second["messages"]] == ids[500:]
     assert (second["next"], "inbox" in first, "inbox" in second) == (None, True, False)
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize(("length", "sent"), [(1_500, {1_500}), (2_500, set())])
+def test_a_cursor_is_sent_as_a_whole_or_not_at_all(
+    op: TestClient, answering_service: Service, length: int, sent: set[int]
+) -> None:
+    page = {"results": [{"id": "a"}], "next": f"http://x/?cursor={length * 'c'}"}
+    answering_service.bodies = {"messages": json.dumps(page)}
+
+    op.get(f"{API}/inboxes/{INBOX_ID}/summary")
+
+    cursors = re.findall(rb"cursor=([^& ]+)", b"".join(answering_service.requests))
+    assert set(map(len, cursors)) == sent
 
 
 def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(

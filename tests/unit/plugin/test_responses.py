@@ -240,6 +240,7 @@ class Service(ScriptedServer):
         path = request.split(b" ", 2)[1].partition(b"?")[0].decode()
         if path == "/token":
             return self.token
+        self.requests.append(request)
         kind = "messages" if path.endswith("/messages") else "list" if path.endswith("/inboxes") else "inbox"
         return answer(200, self.bodies[kind].encode())
 
