@@ -69,7 +69,7 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 """The file names that ``openssl rehash`` gives; OpenSSL ignores other files of a folder."""
 
 
-@lru_cache(maxsize=256)  # a folder of certificates has more than a hundred
+@lru_cache(maxsize=1024)  # a folder of certificates has hundreds
 def _context_of(certificates: str) -> ssl.SSLContext:
     """
     A context that trusts CA certificates in PEM format; kept, as to load them takes 20 ms or more.

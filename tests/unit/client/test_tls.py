@@ -95,6 +95,16 @@ def test_certificates_are_loaded_once_and_again_when_the_file_has_others(ca: str
     assert settings.tls() is not first
 
 
+def test_a_folder_of_many_certificates_is_loaded_once(
+    ca: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        (tmp_path / f"{number:08x}.0").write_text(f"{number}\n{Path(ca).read_text()}")
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    settings = Settings("https://a", "i", "s", "https://a/t")
+    assert settings.tls() is settings.tls()
+
+
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
 def test_what_openssl_trusts_is_trusted_as_by_airflow_itself(
     make_send: MakeSender,
