@@ -60,7 +60,7 @@ def test_a_seed_plays_the_same_history_each_time(player: Any, stage: Any, seeds:
     ],
 )
 def test_a_fault_is_noticed(name: str) -> None:
-    assert first_noticed(name, range(300)) is not None
+    assert first_noticed(name, range(500)) is not None
 
 
 @pytest.fixture(autouse=True)
