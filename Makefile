@@ -106,7 +106,7 @@ test-matrix: setup ## Test on each supported Airflow and Python (MATRIX="3.2:3.1
 		if $(MAKE) $$pins unit QUICK_ONES= && $(MAKE) $$pins e2e E2E="$(MATRIX_E2E)"; \
 			then passed="$$passed $$pair"; else failed="$$failed $$pair"; fi; \
 	done; result="Passed:$${passed:- none}. Failed:$${failed:- none}."; echo "$$result"; \
-	$(BIN)/python -m tools.evidence "matrix (Airflow:Python)" "$$result" 'make test-matrix MATRIX="$(MATRIX)"'; test -n "$$passed" -a -z "$$failed"
+	$(BIN)/python -m tools.evidence "matrix (Airflow:Python)" "$$result" 'make test-matrix$(if $(filter file,$(origin MATRIX)),, MATRIX="$(MATRIX)")'; test -n "$$passed" -a -z "$$failed"
 
 crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n)
 	$(BIN)/python -m tests.crash
