@@ -75,7 +75,7 @@ def test_listeners_of_a_misspelt_inbox_and_with_a_wrong_secret_fail_with_the_fix
         missing, wrong, sensor = (first_failure(stage, dag_id) for dag_id in listeners)
     for log in (missing, sensor):
         assert f"inbox '{name}'" in log.lower()
-    assert "client secret" in wrong
+    assert "correct its Client ID (login) and Client secret (password)" in wrong
 
 
 def first_failure(stage: Stage, dag_id: str) -> str:
