@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from airflow_provider_workflow import __version__
 from tools import release
-from tools.release import PACKAGE, build, sums
+from tools.release import PACKAGE, UNRELEASED, build, sums
 
 ROOT = Path(__file__).parents[2]
 NEXT = f"{Version(__version__).major + 1}.0.0"
@@ -29,6 +29,10 @@ def test_the_next_release_can_be_prepared_and_no_remote_is_changed(
     clone = tmp_path / "clone"
     release.run("git", "clone", "--quiet", ROOT, clone, cwd=ROOT)
     remote = release.run("git", "ls-remote", "origin", cwd=clone)
+    # Right after a release nothing is unreleased.
+    changelog = clone / release.CHANGELOG
+    changelog.write_text(changelog.read_text().replace(UNRELEASED, f"{UNRELEASED}\n\n- A change."))
+    release.run("git", "commit", "--quiet", "--all", "--message", "Change something", cwd=clone)
 
     command = [sys.executable, "-m", "tools.release", NEXT, "--to", "dist"]
     shown = release.run(*command, cwd=clone)
