@@ -395,17 +395,3 @@ def test_rejections_by_two_targets_are_not_counted_as_those_of_one(bench: Workbe
     dispatcher.drain()
 
     assert bench.supervisor.started == ["sound"]
-
-
-def test_a_redelivered_message_with_an_odd_id_finds_its_run(bench: Workbench) -> None:
-    """Escaped, its id has 320 characters."""
-    bench.allow_dead_letters(after=1, unmatched="dead_letter")
-    bench.put("\0" * 80)
-    bench.service.fault("status", operation="ack", status=403, times=None)
-    with pytest.raises(WorkflowError):
-        bench.dispatcher().drain()
-    bench.service.emulator.faults.clear()
-    bench.service.store.messages.expire()
-    bench.dispatcher(match="payload.wanted").drain()
-
-    assert bench.dead_letters == bench.states == {}

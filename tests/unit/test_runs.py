@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from airflow_provider_workflow.airflow_internals import LONGEST_NOTE
 from airflow_provider_workflow.client.arguments import NAME_LENGTH
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.results import Counts
@@ -334,3 +335,17 @@ def test_whatever_a_cause_quotes_it_can_cross_and_is_short() -> None:
     assert len(msgspec.msgpack.encode(counts.carry())) < 1000
     assert counts.rejected_text().isprintable()
     assert counts.result["rejected"]["ids"] == ["a\\x00\\ud800"]
+
+
+def test_a_redelivered_message_with_an_odd_id_finds_its_run(bench: Workbench) -> None:
+    """Escaped, its id has 320 characters."""
+    bench.allow_dead_letters(after=1, unmatched="dead_letter")
+    bench.put("\0" * 80)
+    bench.service.fault("status", operation="ack", status=403, times=None)
+    with pytest.raises(WorkflowError):
+        bench.dispatcher().drain()
+    bench.service.emulator.faults.clear()
+    bench.service.store.messages.expire()
+    bench.dispatcher(match="payload.wanted").drain()
+
+    assert bench.dead_letters == bench.states == {}

@@ -141,7 +141,7 @@ def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
     assert fetching.begun == 1
 
 
-def test_at_most_4_requests_are_in_progress_and_none_queues(fetching: Fetching) -> None:
+def test_at_most_8_requests_are_in_progress_and_none_queues(fetching: Fetching) -> None:
     for number in range(MOST_AT_ONCE):
         fetching.start(("a connection", str(number)))
 
