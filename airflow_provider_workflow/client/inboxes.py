@@ -17,7 +17,7 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.types import DELETING
 
 MOST_PAGES = 10_000
-"""Pages of a list that are read at most: a million entries. A service may list without an end."""
+"""Pages of a list that are read at most: a million entries."""
 LOOK_UP_PAGES = 100
 """Pages that are searched for the name of an inbox, if the service does not select by the name."""
 
@@ -35,16 +35,12 @@ def is_id(inbox: str) -> bool:
     return _UUID.fullmatch(inbox) is not None
 
 
-def at_inbox(
-    settings: Settings,
-    inbox: str,
-    make: Callable[[str], Call[T]],
-) -> Generator[Call[Any], Any, T]:
+def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
     """
     Send a call to an inbox.
 
-    A name is looked up once per process. If the inbox has been deleted, the name is looked up again, as a
-    new inbox may have it.
+    A name is looked up once per process, and again if its inbox
+    has been deleted: a new one may have it.
 
     :param inbox: id or name.
     :param make: returns the call for an inbox id; called first to check its arguments.
@@ -160,7 +156,6 @@ def all_inboxes(
     :param most: maximum number of pages, 1 or more.
     :raises TransportError: there are more pages.
     """
-
     listed = yield from pages(
         lambda offset: api.list_inboxes(offset=offset, status=status, name=name),
         lambda page, offset: offset + len(page["results"]) if page.get("next") else None,
@@ -196,7 +191,6 @@ def first_messages(
 
     :param most: maximum number of pages, 1 or more.
     """
-
     read = partial(api.list_messages, inbox_id)
     return (yield from pages(read, lambda page, _: api.next_cursor(page), None, most))
 

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 ALARM_POLL_SECONDS = 300.0
 """Interval of polls after an alarm, until the next one is due."""
+ALARM_KEY = "workflow_alarm"
+"""XCom of a failed task: the type of its source's error."""
 
 
 class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
@@ -58,21 +60,17 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     While the service has paused the inbox and drops new events, the inbox is missing or failed to initialize,
     or the credentials are rejected, the second try fails the task, without further ones. A run right after
     the failed one, as of a ``@continuous`` DAG, fails 6 hours after it, and polls every 5 minutes until then.
-
-    A message that Airflow rejects is
-    redelivered when its lease expires, until the service quarantines it.
+    A message that Airflow rejects is redelivered after its lease, until it is quarantined.
 
     By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
-    1 retry or more. Its other arguments are those of
-    :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
+    1 retry or more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
 
     :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
     :param on_rejected: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other
         message was received: those of a lease are returned, and the rejected one is redelivered.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
-        inbox stays empty. In the modes poke and reschedule it does not; in reschedule it is at least
-        ``[workers] min_heartbeat_interval`` + 1 s.
+        inbox stays empty. In the mode reschedule it is at least ``[workers] min_heartbeat_interval`` + 1 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
@@ -194,9 +192,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     @contextmanager
     def _failing_seldom(self, context: Context) -> Iterator[None]:
         """
-        Fail for a source that must be corrected, but not again within 6 hours.
-
-        The first try fails as for any error: an inbox may be deleted and created again.
+        Fail for a source to be corrected, but not again for the same error within 6 hours. The first try
+        fails as for any error: an inbox may be deleted and created again.
         """
         try:
             yield
@@ -205,14 +202,21 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
                 raise
             from airflow_provider_workflow.triggers.notice import ALARM_AGAIN_SECONDS
 
-            before = context["ti"].get_previous_dagrun()
-            end = before.end_date if before is not None and before.state == "failed" else None
-            ended_at = end.timestamp() if end is not None else 0.0
-            if clock.now() - ended_at < ALARM_AGAIN_SECONDS:
+            ti, name = context["ti"], type(error).__name__
+            before = ti.get_previous_dagrun()
+            is_repeated = (
+                before is not None
+                and before.state == "failed"
+                and before.end_date is not None
+                and clock.now() - before.end_date.timestamp() < ALARM_AGAIN_SECONDS
+                and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id) == name
+            )
+            ti.xcom_push(ALARM_KEY, name)
+            if is_repeated:
                 self._alarm = error
                 self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
                 self._health.failed(error)
-            elif context["ti"].try_number > 1:
+            elif ti.try_number > 1:
                 raise AirflowFailException(str(error)) from error
             else:
                 raise

@@ -133,6 +133,7 @@ class TaskInstance:
 
     :param on_look: happens when it asks whether runs exist.
     :param previous: the DAG run before its own.
+    :param xcoms: what was stored by its own run, and by others, by the id of the run and the key.
     """
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
@@ -145,9 +146,17 @@ class TaskInstance:
     dags_asked: list[str] = field(default_factory=list)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     previous: Any = None
+    xcoms: dict[tuple[str, str], Any] = field(default_factory=dict)
+    run_id: str = "run_of_this_task"
 
     def get_previous_dagrun(self) -> Any:
         return self.previous
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.xcoms[self.run_id, key] = value
+
+    def xcom_pull(self, *, key: str, run_id: str) -> Any:
+        return self.xcoms.get((run_id, key))
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None

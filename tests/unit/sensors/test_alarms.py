@@ -31,6 +31,13 @@ def deleted(bench: Workbench) -> str:
 SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
 
 
+def run_before_failed(bench: Workbench, error: str) -> None:
+    """Let the run before have failed just now, in a task with this error of its source."""
+    ended_at = datetime.fromtimestamp(clock.now(), UTC)
+    bench.ti.previous = SimpleNamespace(run_id="before", state="failed", end_date=ended_at)
+    bench.ti.xcoms["before", "workflow_alarm"] = error
+
+
 @SOURCES
 @pytest.mark.parametrize("mode", ["poke", "deferrable"])
 def test_a_source_that_must_be_corrected_fails_the_task_in_its_second_try(
@@ -51,9 +58,12 @@ def test_the_run_after_that_waits_for_six_hours(
     bench: Workbench, fake_clock: FakeClock, fault: Callable[[Workbench], str]
 ) -> None:
     text = fault(bench)
+    bench.ti.try_number, bench.ti.run_id = 2, "before"
+    with pytest.raises(AirflowFailException, match=text):
+        Task(bench).execute()
     ended_at = datetime.fromtimestamp(clock.now(), UTC)
-    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
-    bench.ti.try_number = 2
+    bench.ti.previous = SimpleNamespace(run_id="before", state="failed", end_date=ended_at)
+    bench.ti.run_id = "after"
     task = Task(bench)
     deferral = task.execute()
     assert deferral.trigger.hold_seconds == 300
@@ -65,9 +75,15 @@ def test_the_run_after_that_waits_for_six_hours(
         task.resume(deferral, {"status": "poll"})
 
 
-def test_a_run_after_one_that_succeeded_does_not_wait(bench: Workbench) -> None:
+@pytest.mark.parametrize(
+    ("state", "error"), [("success", "InboxNotActiveError"), ("failed", "NotFoundError"), ("failed", "")]
+)
+def test_a_run_after_one_that_succeeded_or_failed_otherwise_does_not_wait(
+    bench: Workbench, state: str, error: str
+) -> None:
     paused(bench)
-    bench.ti.previous = SimpleNamespace(state="success", end_date=datetime.fromtimestamp(clock.now(), UTC))
+    run_before_failed(bench, error)
+    bench.ti.previous.state = state
     bench.ti.try_number = 2
 
     with pytest.raises(AirflowFailException, match="abandoned"):
@@ -76,7 +92,7 @@ def test_a_run_after_one_that_succeeded_does_not_wait(bench: Workbench) -> None:
 
 def test_it_goes_on_when_the_source_is_corrected(bench: Workbench) -> None:
     paused(bench)
-    bench.ti.previous = SimpleNamespace(state="failed", end_date=datetime.fromtimestamp(clock.now(), UTC))
+    run_before_failed(bench, "InboxNotActiveError")
     task = Task(bench)
     deferral = task.execute()
     bench.service.store.inboxes.force(bench.inbox_id, "active")
@@ -130,8 +146,7 @@ def test_after_an_alarm_a_sensor_that_is_rescheduled_polls_as_seldom_as_a_deferr
 ) -> None:
     connection = json.loads(bench.service.connection_json())
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps({**connection, "password": ""}))
-    ended_at = datetime.fromtimestamp(clock.now(), UTC)
-    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
+    run_before_failed(bench, "ConfigurationError")
     task = Task(bench, **MODES["reschedule"])
 
     with pytest.raises(AirflowRescheduleException):
@@ -141,8 +156,7 @@ def test_after_an_alarm_a_sensor_that_is_rescheduled_polls_as_seldom_as_a_deferr
 
 def test_a_short_timeout_does_not_replace_the_alarm(bench: Workbench, fake_clock: FakeClock) -> None:
     paused(bench)
-    ended_at = datetime.fromtimestamp(clock.now(), UTC)
-    bench.ti.previous = SimpleNamespace(state="failed", end_date=ended_at)
+    run_before_failed(bench, "InboxNotActiveError")
     task = Task(bench, timeout=7200)
     deferral = task.execute()
     fake_clock.advance(7200)
