@@ -300,10 +300,8 @@ class Dispatcher:
             if self._dead_letters is not None and self._dead_letters.is_found(message):
                 return True
             # An expression may read a value that changes, and must not choose a second DAG; and a message
-            # that has its run must not become a dead letter.
-            is_looked_up = len(dag_ids) > 1 or (
-                self._dead_letters is not None and delivery_count(message) != 1
-            )
+            # that has its run must not be rejected.
+            is_looked_up = len(dag_ids) > 1 or delivery_count(message) != 1
             if is_looked_up and (existing := self._find_run(message)) is not None:
                 self._record(*existing, message["id"])
                 return True

@@ -171,6 +171,9 @@ class TaskInstance:
     def get_previous_dagrun(self) -> None:
         """No run: that a listener fails seldom for one cause is not simulated."""
 
+    def xcom_push(self, key: str, value: str) -> None:
+        """Nothing: only a run after this one reads it."""
+
     def get_dag(self, dag_id: str) -> str:
         def effect() -> str:
             if self.world.airflow.states.get(dag_id, MISSING) == MISSING:

@@ -112,7 +112,12 @@ class Starts:
         self.must(not (has_run and rest), process, 6, text)
 
     def looked_for(self, process: Process, run_ids: list[str]) -> None:
-        """A process asks whether a message has a run of an earlier delivery."""
+        """A process asks whether a message, or its business key, has a run."""
+        for held in process.seen.leases if run_ids[0].startswith("workflow__key__") else ():
+            for each in held.counts:
+                key = self.world.messages[held.inbox_id, each].payload.get("key")
+                if run_id_of_key(key, held.inbox_id) == run_ids[0]:
+                    held.attempted.add(each)
         message_id = run_ids[0].removeprefix("workflow__dead__").removeprefix("workflow__").split("__")[0]
         if (held := self.ledger.held_by(process, message_id)) is not None:
             held.attempted.add(message_id)

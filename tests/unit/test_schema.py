@@ -175,6 +175,19 @@ def test_without_a_dead_letter_dag_an_invalid_message_is_left_to_its_lease(bench
     assert bench.states == {"a": "leased"}
 
 
+def test_a_message_that_has_its_run_is_acknowledged_though_a_newer_schema_does_not_allow_it(
+    bench: Workbench,
+) -> None:
+    bench.put("a", lease_count=1)
+    bench.start_before("a")
+    dispatcher = bench.dispatcher()
+    dispatcher.check_payload = checker({"properties": {"n": {"const": "b"}}})
+    dispatcher.drain()
+
+    assert dispatcher.counts.result["existing"] == {"count": 1, "ids": ["a"]}
+    assert bench.states == {}
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
