@@ -20,7 +20,6 @@ class Recipe:
     :param inbox: where its messages are put.
     :param count: counts what was done for each message.
     :param once: whether each message may be worked on only once.
-    :param promised: False for the shape that is only there to be compared with.
     :param has_dead_letters: whether some of its messages are rejected, or end the process of their task, and
         none may be quarantined.
     """
@@ -29,7 +28,6 @@ class Recipe:
     inbox: str
     count: Count
     once: bool = True
-    promised: bool = True
     has_dead_letters: bool = False
 
     def kept(self, account: Account) -> bool:
@@ -102,5 +100,4 @@ RECIPES = (
     ),
     Recipe("messages, acknowledged by hand", "crash-manual", work_done, once=False),
     Recipe("messages in asset events", "crash-events", deliveries_of("crash_events"), once=False),
-    Recipe("acknowledged first, to compare", "crash-ack-first", runs_of("handle_ack_first"), promised=False),
 )

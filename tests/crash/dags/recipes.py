@@ -17,7 +17,6 @@ from airflow_provider_workflow.operators.inbox import (
 )
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.crash.ack_first import AckFirstListener
 from tests.crash.poison import PREFIX
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "retry_exponential_backoff": False}
@@ -128,14 +127,3 @@ with DAG("work_in_batches", schedule=schedule_of(available), max_active_runs=1):
             (WORKED / message["id"]).touch()
 
     store()
-
-with DAG("acknowledge_first", **CONTINUOUS):
-    AckFirstListener(task_id="listen", inbox="crash-ack-first", trigger_dag_id="handle_ack_first", **PATIENT)
-
-with DAG("handle_ack_first", schedule=None, max_active_runs=32):
-
-    @task(**PATIENT)
-    def handle(dag_run=None):
-        print(dag_run.conf["message"]["payload"]["number"])
-
-    handle()
