@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -109,47 +109,39 @@ def _epoch(moment: str) -> float:
     return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
 
 
-COLUMNS = (
-    "recipe",
-    "messages",
-    "lost",
-    "duplicates",
-    "hidden",
-    "dead letters",
-    "changed",
-    "unfinished",
-    "quarantined",
-    "redeliveries",
-    "most attempts",
-    "longest delay (s)",
-)
-
-
 def table(accounts: Collection[Account]) -> str:
     """The accounts as lines of text."""
-    rows = [COLUMNS, *(_row(each) for each in accounts)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    rows = [
+        {
+            "recipe": each.recipe,
+            "messages": len(each.put),
+            "lost": each.lost,
+            "duplicates": each.duplicates,
+            "hidden": each.hidden,
+            "dead letters": each.dead_letters,
+            "changed": each.changed,
+            "unfinished": each.unfinished,
+            "quarantined": each.quarantined,
+            "redeliveries": each.redeliveries,
+            "most attempts": each.most_attempts,
+            "longest delay (s)": round(each.longest_delay),
+        }
+        for each in accounts
+    ]
+    return aligned([list(rows[0]), *(list(map(str, row.values())) for row in rows)])
+
+
+def aligned(rows: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> str:
+    """
+    Rows as lines of text.
+
+    :param words: numbers of the columns with words, which begin below each other; numbers end so.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
+            cell.ljust(width) if number in words else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+        ).rstrip()
         for row in rows
-    )
-
-
-def _row(account: Account) -> tuple[str, ...]:
-    return (
-        account.recipe,
-        str(len(account.put)),
-        str(account.lost),
-        str(account.duplicates),
-        str(account.hidden),
-        str(account.dead_letters),
-        str(account.changed),
-        str(account.unfinished),
-        str(account.quarantined),
-        str(account.redeliveries),
-        str(account.most_attempts),
-        f"{account.longest_delay:.0f}",
     )

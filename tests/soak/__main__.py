@@ -1,9 +1,8 @@
 """
 ``python -m tests.soak``: let all recipes run at a steady rate, and see whether anything grows.
 
-``MINUTES`` and ``RATE`` (messages per second) come from the environment; with ``LEAK=1`` sessions and
-event streams are left open on purpose. Exit code 0 only where nothing grew, no watcher raised an alarm, and
-each message had its one run.
+``MINUTES`` and ``RATE`` (messages per second) come from the environment. Exit code 0 only where nothing grew,
+no watcher raised an alarm, and each message had its one run.
 """
 
 from __future__ import annotations

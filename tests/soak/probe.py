@@ -13,8 +13,6 @@ from typing import Any
 import aiohttp
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from tests.soak import leaky
-
 LOOK_SECONDS = 2.0
 
 
@@ -33,8 +31,6 @@ class ProbeTrigger(BaseEventTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", {"folder": self.folder}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        if os.environ.get("WORKFLOW_SOAK_LEAK"):
-            leaky.install()
         file = Path(self.folder, str(os.getpid()))
         while True:
             unfinished = file.with_suffix(".new")

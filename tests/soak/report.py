@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import linear_regression
 
+from tests.crash.account import aligned
 from tests.soak import sampling
 from tests.soak.recipes import INBOXES
 from tests.soak.sampling import Key
@@ -160,15 +161,7 @@ def judged(series: Mapping[Key, Mapping[int, Points]]) -> list[Row]:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as lines of text."""
-    cells = [COLUMNS, *(row.cells for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if 2 <= number <= 5 else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
+    return aligned([COLUMNS, *(row.cells for row in rows)], words=(0, 1, 6, 7))
 
 
 def unclosed(home: Path) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -131,7 +130,6 @@ def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
             {
                 **chosen.env,
                 "WORKFLOW_SOAK_INSIDE": str(inside(home)),
-                "WORKFLOW_SOAK_LEAK": os.environ.get("LEAK", ""),
                 "PYTHONPATH": str(ROOT),
             },
             parallelism=8,
