@@ -19,6 +19,7 @@ from tests.unit.cli.database import Database
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
 CONNECTION_ID = "workflow_default"
+PAYLOAD = "the payload of a message"
 
 
 def message_of(message_id: str, payload: Any = None, **more: Any) -> types.LeasedMessage:
@@ -32,6 +33,15 @@ def message_of(message_id: str, payload: Any = None, **more: Any) -> types.Lease
         **more,
     }
     return message
+
+
+def start(message_id: str, inbox_id: str, **more: Any) -> str:
+    """Start the run of a message, as the dispatcher does."""
+    run_id = run_id_of(message_id, inbox_id)
+    message = message_of(message_id, {"text": PAYLOAD}, **more)
+    conf = {"connection_id": CONNECTION_ID, "inbox_id": inbox_id, "message": message}
+    DatabaseRuns().start("handle", run_id, conf)
+    return run_id
 
 
 class Burying:
@@ -56,14 +66,18 @@ class Burying:
         inbox_id: str = INBOX_ID,
         age: timedelta | None = None,
         cause: str = "a made-up cause",
-        **more: Any,
+        changed: dict[str, Any] | None = None,
     ) -> str:
-        """Make a dead letter of a message; return the id of its run."""
+        """
+        Make a dead letter of a message; return the id of its run.
+
+        :param changed: what its conf has instead.
+        """
         run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
-        message = message_of(message_id, payload, **more)
+        message = message_of(message_id, payload)
         target_run_id = run_id_of(message_id, inbox_id)
         conf = conf_of(message, connection_id, inbox_id, target, reason, cause, target_run_id)
-        DatabaseRuns().start(dag_id, run_id, dict(conf))
+        DatabaseRuns().start(dag_id, run_id, {**conf, **(changed or {})})
         if age is not None:
             self.backdate(dag_id, run_id, age)
         return run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from airflow_provider_workflow.plugin.app import application
 from tests.unit.cli.burying import buried
 from tests.unit.cli.conftest import database, migrated
 from tests.unit.cli.database import Database
+from tests.unit.client.isolation import forget
+from tests.unit.client.scripted import Script, ScriptedServer, answer
 
 __all__ = ["buried", "database", "migrated"]
 
@@ -64,3 +67,35 @@ def error_of(answer: Any) -> str:
     assert error["title"]
     assert error["fix"]
     return str(error["code"])
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields: Any) -> None:
+    """Change fields of the connection, or of its extra."""
+    connection = emulator.connection()
+    for name, value in fields.items():
+        (connection if name in connection else connection["extra"])[name] = value
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
+    forget()
+
+
+class Service(ScriptedServer):
+    """A service that answers each request, for an inbox, inboxes or messages, with one text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: dict[str, str] = {}
+
+    def reply(self, request: bytes) -> Script:
+        path = request.split(b" ", 2)[1].partition(b"?")[0].decode()
+        if path == "/token":
+            return self.token
+        self.requests.append(request)
+        kind = "messages" if path.endswith("/messages") else "list" if path.endswith("/inboxes") else "inbox"
+        return answer(200, self.bodies[kind].encode())
+
+
+@pytest.fixture
+def answering_service(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    with Service() as server:
+        connect(monkeypatch, connected, host=server.url, oauth_url=f"{server.url}/token")
+        yield server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -31,11 +30,10 @@ from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.registration import WorkflowPlugin
 from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.cli.burying import Burying
-from tests.unit.client.isolation import forget
 from tests.unit.client.stores import logged_in
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
-from tests.unit.plugin.conftest import API, error_of
+from tests.unit.plugin.conftest import API, connect, error_of
 
 
 def test_connections_are_listed_from_database_and_environment(
@@ -204,15 +202,6 @@ SECRET = "a secret that is wrong"
 UNKNOWN = "00000000-0000-4000-8000-00000000ffff"
 
 
-def connect(monkeypatch: pytest.MonkeyPatch, emulator: EmulatorServer, **fields: Any) -> None:
-    """Change fields of the connection, or of its extra."""
-    connection = emulator.connection()
-    for name, value in fields.items():
-        (connection if name in connection else connection["extra"])[name] = value
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(connection))
-    forget()
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "code", "fix"),
     [
@@ -239,18 +228,6 @@ def test_a_connection_that_cannot_be_used_is_diagnosed(
     assert (answer.status_code, error_of(answer)) == (status, code)
     assert fix in answer.json()["error"]["fix"]
     assert SECRET not in answer.text
-
-
-def test_secrets_are_never_sent_for_a_connection_of_another_type(
-    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect(monkeypatch, connected, conn_type="http")
-
-    answer = op.get(LIST)
-
-    assert (answer.status_code, error_of(answer)) == (404, "no_connection")
-    assert "of the type Workflow" in answer.json()["error"]["fix"]
-    assert connected.requests == []
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,11 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.burying import INBOX_ID, Burying
+from tests.unit.cli.burying import INBOX_ID, PAYLOAD, Burying, start
 from tests.unit.cli.database import listening
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
-from tests.unit.plugin.conftest import API
-from tests.unit.plugin.started import PAYLOAD, start
-from tests.unit.plugin.test_responses import Service, answering_service
-
-__all__ = ["answering_service"]
+from tests.unit.plugin.conftest import API, Service
 
 BEGIN = datetime(2025, 1, 1)
 

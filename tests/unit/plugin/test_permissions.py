@@ -20,10 +20,9 @@ from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application
-from tests.unit.cli.burying import INBOX_ID, Burying
+from tests.unit.cli.burying import INBOX_ID, Burying, start
 from tests.unit.cli.database import Database, listening
-from tests.unit.plugin.conftest import API, PAGE, ROLES, As, error_of
-from tests.unit.plugin.started import start
+from tests.unit.plugin.conftest import API, PAGE, ROLES, As, connect, error_of
 
 INBOX = API + "/inboxes/{inbox}"
 OF_USER = {"/workflow/api/connections": (401, 200, 200, 200, 200)}
@@ -289,21 +288,18 @@ def test_what_is_no_dead_letter_of_the_inbox_is_not_replayed(
     assert buried.replays() == {}
 
 
-def test_dead_letters_of_a_connection_of_another_type_are_not_found(
-    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
+def test_with_a_connection_of_another_type_nothing_is_found_and_no_secret_is_sent(
+    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_MAIL", "smtp://host")
-    fields = {"dag_id": "dead", "run_id": buried.bury("a", connection_id="mail")}
-    inbox = f"/workflow/api/connections/mail/inboxes/{INBOX_ID}"
+    connect(monkeypatch, connected, conn_type="http")
+    run_id, inbox = buried.bury("a"), INBOX.format(inbox=INBOX_ID)
 
     answers = [
-        op.get(f"{inbox}/dead-letters"),
-        op.post(f"{inbox}/dead-letters/replay", json=fields, headers=PAGE),
-        op.get(f"{inbox}/summary"),
-        op.get(f"{inbox}/messages"),
-        op.get(inbox),
+        *(op.get(path.format(inbox=INBOX_ID)) for path in OF_CONNECTION),
         op.post(f"{inbox}/pause", json={}, headers=PAGE),
+        replay(op, run_id),
     ]
 
-    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 6
-    assert buried.replays() == {}
+    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 7
+    assert "of the type Workflow" in answers[0].json()["error"]["fix"]
+    assert (buried.replays(), connected.requests) == ({}, [])

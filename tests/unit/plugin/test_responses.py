@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,22 +15,15 @@ from fastapi.testclient import TestClient
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError, invalid
 from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, MOST_KEPT, Key
-from tests.unit import odd_files
-from tests.unit.cli.burying import INBOX_ID, message_of
+from tests.unit.cli.burying import INBOX_ID, PAYLOAD, Burying, start
 from tests.unit.client.isolation import forget
-from tests.unit.client.scripted import Script, ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fuzz.budget import tries
-from tests.unit.plugin.conftest import API, PAGE, error_of
-from tests.unit.plugin.started import PAYLOAD
-from tests.unit.plugin.test_app import connect
+from tests.unit.plugin.conftest import API, PAGE, Service
 
 KEY = ("a connection", "inboxes")
 TIMEOUT = 20
@@ -229,29 +221,6 @@ def no_number(word: str) -> Any:
     raise AssertionError(f"{word} is not JSON")
 
 
-class Service(ScriptedServer):
-    """A service that answers each request, for an inbox, inboxes or messages, with one text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bodies: dict[str, str] = {}
-
-    def reply(self, request: bytes) -> Script:
-        path = request.split(b" ", 2)[1].partition(b"?")[0].decode()
-        if path == "/token":
-            return self.token
-        self.requests.append(request)
-        kind = "messages" if path.endswith("/messages") else "list" if path.endswith("/inboxes") else "inbox"
-        return answer(200, self.bodies[kind].encode())
-
-
-@pytest.fixture
-def answering_service(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    with Service() as server:
-        connect(monkeypatch, connected, host=server.url, oauth_url=f"{server.url}/token")
-        yield server
-
-
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_from(
     ["", "constructor", "__proto__", "paused", "available", "x" * 100_000, "\ud800", "\0", "a/b",
      "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00", "2026-01-01T00:00:00Z", "http://[?cursor=\ud800"]
@@ -279,6 +248,7 @@ USABLE = st.builds(
 )
 """One that the client takes for an inbox and for a message."""
 THINGS = USABLE | ODD | VALUES
+MARKUP = {"dangerouslySetInnerHTML": {"__html": "x"}}
 LISTS = st.fixed_dictionaries({"results": st.lists(USABLE, max_size=4), "next": NEXT}) | VALUES | (
     st.fixed_dictionaries({"results": st.lists(THINGS, max_size=4), "next": NEXT})
 )  # fmt: skip
@@ -287,7 +257,7 @@ LISTS = st.fixed_dictionaries({"results": st.lists(USABLE, max_size=4), "next": 
 @tries(20)
 @given(inbox=THINGS, inboxes=LISTS, messages=LISTS)
 @example(
-    inbox={"id": "a", "status": "paused", "paused_reason": ["x"]},
+    inbox={"id": "a", "status": "paused", "paused_reason": ["x"], "name": MARKUP},
     inboxes={"results": [{"id": "\ud800", "status": "constructor", "name": "x" * 100_000}]},
     messages={"results": [{"id": float("inf"), "message_attributes": ["x"]}]},
 )
@@ -300,7 +270,10 @@ LISTS = st.fixed_dictionaries({"results": st.lists(USABLE, max_size=4), "next": 
     inbox={"id": "a", "status": "active"},
     inboxes={"results": [{"id": "a", "status": "active"}], "next": "http://x/"},
     messages={
-        "results": [{"id": "a", "status": "available", "created_at": "0001-01-01T00:00:00Z"}],
+        "results": [
+            {"id": "a", "status": MARKUP, "created_at": "0001-01-01T00:00:00+14:00"},
+            {"id": "b", "message_attributes": dict.fromkeys(NAMES[-3:], MARKUP)},
+        ],
         "next": "http://x/?cursor=\ud800" + 10_000 * "x",
     },
 )
@@ -368,42 +341,13 @@ def test_no_request_for_a_replay_breaks_an_answer(
 NAME = '<script>alert("1")</script> Grüße \'"&'
 
 
-def test_fields_of_the_service_of_another_type_are_left_out() -> None:
-    markup = {"dangerouslySetInnerHTML": {"__html": "x"}}
-    attributes = {"error_message": markup, "possible_duplicate_data": markup, "lease_count": markup}
-    inbox: Any = {"id": "a", "status": "paused", "name": markup, "key": markup, "paused_reason": markup}
-    message: Any = {"id": ["a"], "status": markup, "created_at": "0001-01-01T00:00:00+14:00"}
-
-    shown = service.inbox_of(inbox)
-    listed = service.message_of({**message, "message_attributes": attributes}, "a")
-
-    assert (shown["id"], shown["name"], shown["paused_reason"]) == ("a", None, None)
-    assert (listed["id"], listed["status"], listed["created_at"]) == (None, None, None)
-    assert (listed["error_message"], listed["possible_duplicate"], listed["delivery_count"]) == (
-        None,
-        False,
-        0,
-    )
-
-
 @pytest.mark.parametrize("count", ["²", "9" * 5000, "-1"])
-@pytest.mark.usefixtures("buried")
-def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorServer, count: str) -> None:
+def test_a_run_with_any_conf_breaks_nothing(
+    op: TestClient, buried: Burying, connected: EmulatorServer, count: str
+) -> None:
     inbox = connected.open_inbox("orders")
-    odd = {"id": "a", "created_at": "9999-12-31T23:59:59-14:00", "message_attributes": {"lease_count": count}}
-    conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": odd}
-    DatabaseRuns().start("handle", run_id_of("a", inbox), conf)
-    run_id = run_id_of("b", inbox, DEAD_LETTER_PREFIX)
-    letter = conf_of(
-        message_of("b"),
-        "workflow_default",
-        inbox,
-        "handle",
-        Reason.REJECTED,
-        "a cause",
-        run_id_of("b", inbox),
-    )
-    DatabaseRuns().start("dead", run_id, {**letter, "delivery_count": count})
+    start("a", inbox, created_at="9999-12-31T23:59:59-14:00", message_attributes={"lease_count": count})
+    run_id = buried.bury("b", inbox_id=inbox, changed={"delivery_count": count})
 
     (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
     found = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
@@ -413,17 +357,11 @@ def test_a_run_with_any_conf_breaks_nothing(op: TestClient, connected: EmulatorS
     assert op.get(f"{API}/inboxes/{inbox}/summary").status_code == 200
 
 
-@pytest.mark.usefixtures("buried")
-def test_long_strings_of_a_run_are_cut(op: TestClient, connected: EmulatorServer) -> None:
+def test_long_strings_of_a_run_are_cut(op: TestClient, buried: Burying, connected: EmulatorServer) -> None:
     inbox, long = connected.open_inbox("orders"), 100_000 * "x"
-    conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": long}}
-    run_id, dead_id = run_id_of(long, inbox), run_id_of(long, inbox, DEAD_LETTER_PREFIX)
-    DatabaseRuns().start("handle", run_id, conf)
-    letter = conf_of(
-        message_of(long), "workflow_default", inbox, "handle", Reason.REJECTED, "a made-up cause", run_id
-    )
-    odd = {**letter, **dict.fromkeys(("message_id", "reason", "cause", "target_dag_id"), long)}
-    DatabaseRuns().start("dead", dead_id, odd)
+    start(long, inbox)
+    names = ("message_id", "reason", "cause", "target_dag_id")
+    buried.bury(long, inbox_id=inbox, changed=dict.fromkeys(names, long))
 
     answers = [op.get(f"{API}/inboxes/{inbox}/{path}") for path in ("messages", "dead-letters")]
 
@@ -446,16 +384,3 @@ def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -
         assert response.headers["Cache-Control"] == "no-store"
         assert PAYLOAD not in response.text
         assert connected.client_secret not in response.text
-
-
-def test_an_odd_file_in_a_connection_is_one_clear_answer(
-    op: TestClient, connected: EmulatorServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with odd_files.made("pipe", tmp_path) as path:
-        connect(monkeypatch, connected, verify=path)
-        answers = [op.get(f"{API}/inboxes/{place}/summary") for place in range(6)]
-        answers.append(op.get(f"{API}/inboxes"))
-    assert {(answer.status_code, error_of(answer)) for answer in answers} == {(502, "wrong_credentials")}
-    assert all(odd_files.KINDS["pipe"] in answer.json()["error"]["title"] for answer in answers)
-    connect(monkeypatch, connected)
-    assert op.get(f"{API}/inboxes").status_code == 200
