@@ -158,7 +158,7 @@ class Traffic:
 
     def __init__(self, scene: Scene, recipes: Sequence[Recipe]) -> None:
         self._scene = scene
-        self._recipes = [recipe for recipe in recipes if recipe.has_dead_letters]
+        self._recipes = [recipe for recipe in recipes if recipe.dead_letter_dag_id]
         api = scene.airflow.api
         api.wait_until(lambda: are_whole(api), MENDED_SECONDS, "the targets to be fixed")
         print("The targets are fixed")

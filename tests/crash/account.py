@@ -24,7 +24,6 @@ class Account:
     :param payloads: their payloads.
     :param dead_letters: those that have a run of the dead-letter DAG.
     :param changed: those whose payload in that run is another one.
-    :param hidden: how many of the duplicates were handed to a DAG without a word that they are some.
     """
 
     recipe: str
@@ -33,7 +32,6 @@ class Account:
     dead_letters: int = 0
     changed: int = 0
     done: Counter[str] = field(default_factory=Counter)
-    hidden: int = 0
     unfinished: int = 0
     quarantined: int = 0
     redeliveries: int = 0
@@ -69,7 +67,7 @@ class Account:
             payload = self.payloads[message["id"]]
             self.done.update(ids[_key_of(payload) if once_per_key else message["id"]])
             self.changed += payload_of(message) != payload
-            delay = _epoch(run["queued_at"]) - self.put[message["id"]]
+            delay = datetime.fromisoformat(run["queued_at"]).timestamp() - self.put[message["id"]]
             self.longest_delay = max(self.longest_delay, delay)
 
     def count_dead_letters(self, runs: Collection[Json]) -> None:
@@ -87,11 +85,7 @@ class Account:
 
     def count_deliveries(self, messages: Iterable[Json]) -> None:
         """Count messages as DAGs were given them, one or more times."""
-        unmarked: Counter[str] = Counter()
-        for message in messages:
-            self.done[message["id"]] += 1
-            unmarked[message["id"]] += message["message_attributes"]["lease_count"] == 1
-        self.hidden = sum(max(0, times - 1) for times in unmarked.values())
+        self.done.update(message["id"] for message in messages)
 
     def count_leases(self, messages: Collection[Json]) -> None:
         """Count what the service tells about the messages, doubled deliveries included."""
@@ -105,10 +99,6 @@ def _key_of(payload: Any) -> Any:
     return payload.get("key") if isinstance(payload, dict) else None
 
 
-def _epoch(moment: str) -> float:
-    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
-
-
 def table(accounts: Collection[Account]) -> str:
     """The accounts as lines of text."""
     rows = [
@@ -117,7 +107,6 @@ def table(accounts: Collection[Account]) -> str:
             "messages": len(each.put),
             "lost": each.lost,
             "duplicates": each.duplicates,
-            "hidden": each.hidden,
             "dead letters": each.dead_letters,
             "changed": each.changed,
             "unfinished": each.unfinished,

@@ -20,39 +20,27 @@ class Recipe:
     :param inbox: where its messages are put.
     :param count: counts what was done for each message.
     :param once: whether each message may be worked on only once.
-    :param has_dead_letters: whether some of its messages are rejected, or end the process of their task, and
-        none may be quarantined.
+    :param dead_letter_dag_id: with one, some of its messages are rejected, or end the process of their task,
+        and none may be quarantined.
     """
 
     name: str
     inbox: str
     count: Count
     once: bool = True
-    has_dead_letters: bool = False
+    dead_letter_dag_id: str | None = None
 
     def kept(self, account: Account) -> bool:
         """Whether what it promises was kept."""
         done = account.lost == account.unfinished == 0 and (account.duplicates == 0 or not self.once)
-        return done and not account.changed and not (self.has_dead_letters and account.quarantined)
+        return done and not account.changed and not (self.dead_letter_dag_id and account.quarantined)
 
 
-def runs_of(dag_id: str, dead_letter_dag_id: str | None = None, *, once_per_key: bool = False) -> Count:
-    """Count the runs of a target DAG, and those of a dead-letter DAG."""
+def runs_of(dag_id: str, *, once_per_key: bool = False) -> Count:
+    """Count the runs of a target DAG."""
 
     def count(account: Account, api: AirflowAPI, _: Path) -> None:
         account.count_runs(api.dag_runs(dag_id), once_per_key=once_per_key)
-        if dead_letter_dag_id is not None:
-            account.count_dead_letters(api.dag_runs(dead_letter_dag_id))
-
-    return count
-
-
-def work_done_or_dead(dead_letter_dag_id: str) -> Count:
-    """Count the messages whose work was done, and those that are dead letters."""
-
-    def count(account: Account, api: AirflowAPI, worked: Path) -> None:
-        work_done(account, api, worked)
-        account.count_dead_letters(api.dag_runs(dead_letter_dag_id))
 
     return count
 
@@ -76,27 +64,27 @@ RECIPES = (
     Recipe(
         "sensor with dispatch",
         "crash-sensor",
-        runs_of("handle_sensor", "dead_letters_sensor"),
-        has_dead_letters=True,
+        runs_of("handle_sensor"),
+        dead_letter_dag_id="dead_letters_sensor",
     ),
     Recipe(
         "notice with dispatch",
         "crash-notice",
-        runs_of("handle_notice", "dead_letters_notice"),
-        has_dead_letters=True,
+        runs_of("handle_notice"),
+        dead_letter_dag_id="dead_letters_notice",
     ),
     Recipe(
         "inbox_dag, once per key, with a schema",
         "crash-decorated",
-        runs_of("handle_decorated", "dead_letters_decorated", once_per_key=True),
-        has_dead_letters=True,
+        runs_of("handle_decorated", once_per_key=True),
+        dead_letter_dag_id="dead_letters_decorated",
     ),
     Recipe(
         "task.workflow_inbox",
         "crash-batches",
-        work_done_or_dead("dead_letters_batches"),
+        work_done,
         once=False,
-        has_dead_letters=True,
+        dead_letter_dag_id="dead_letters_batches",
     ),
     Recipe("messages, acknowledged by hand", "crash-manual", work_done, once=False),
     Recipe("messages in asset events", "crash-events", deliveries_of("crash_events"), once=False),

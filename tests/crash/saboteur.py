@@ -110,7 +110,7 @@ class Saboteur:
         names = [name for name in names if name not in self._frozen]
         if not names:
             return
-        name = self._random.choices(names, [_weight(each) for each in names])[0]
+        name = self._random.choices(names, [PART_WEIGHTS[_kind(each)] for each in names])[0]
         part, pids = self._random.choice(self._parts(name))
         action = self._random.choices(list(ACTIONS), list(ACTIONS.values()))[0]
         if action == "stop and continue":
@@ -164,10 +164,6 @@ class Saboteur:
 
 def _kind(name: str) -> str:
     return name.rstrip("0123456789").rstrip("-")
-
-
-def _weight(name: str) -> float:
-    return PART_WEIGHTS[_kind(name)]
 
 
 def _is_task(pid: int) -> bool:

@@ -35,7 +35,7 @@ class Scene:
     def put(self, recipe: Recipe, number: int) -> None:
         """Put a message; its time is that of the first attempt."""
         message_id, payload = (
-            message_of(number) if recipe.has_dead_letters else (str(uuid.uuid4()), {"number": number})
+            message_of(number) if recipe.dead_letter_dag_id else (str(uuid.uuid4()), {"number": number})
         )
         account = self.accounts[recipe]
         account.put[message_id], account.payloads[message_id] = time.time(), payload
@@ -70,5 +70,7 @@ class Scene:
     def _count(self, recipe: Recipe, account: Account) -> Account:
         now = Account(account.recipe, account.put, account.payloads)
         recipe.count(now, self.airflow.api, self.worked)
+        if recipe.dead_letter_dag_id is not None:
+            now.count_dead_letters(self.airflow.api.dag_runs(recipe.dead_letter_dag_id))
         now.count_leases(self.service.summary(recipe.inbox)["messages"])
         return now

@@ -88,7 +88,7 @@ class Service:
         """
         ended = 0
         for lease in self.summary(inbox)["leases"]:
-            until = datetime.fromisoformat(lease["leased_until"].replace("Z", "+00:00")).timestamp()
+            until = datetime.fromisoformat(lease["leased_until"]).timestamp()
             if until - time.time() > longer_than:
                 which = {"inbox": inbox, "lease_id": lease["lease_id"]}
                 ended += self._until_answered("POST", "leases/expire", which)["expired"]

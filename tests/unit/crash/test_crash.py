@@ -48,13 +48,10 @@ def test_what_breaks_the_promise_is_counted(ids, runs, what):
     assert recipe(once=False).kept(counted) is (what == {"lost": 0, "duplicates": 1})
 
 
-def test_a_duplicate_that_does_not_say_so_is_hidden():
+def test_each_delivery_to_a_dag_counts():
     counted = account("a", "b", "c")
-    deliveries = [("a", 1), ("b", 1), ("c", 1), ("b", 2), ("c", 1)]
-    counted.count_deliveries(
-        {"id": message_id, "message_attributes": {"lease_count": count}} for message_id, count in deliveries
-    )
-    assert (counted.lost, counted.duplicates, counted.hidden) == (0, 2, 1)
+    counted.count_deliveries({"id": message_id} for message_id in "abb")
+    assert (counted.lost, counted.duplicates) == (1, 1)
 
 
 def test_work_that_was_done_is_counted_by_its_files(tmp_path):
@@ -82,7 +79,7 @@ def test_with_a_dead_letter_dag_no_message_may_be_quarantined():
     counted.count_runs([run_of("a")])
     counted.count_leases([{"status": "quarantined", "lease_count": 5}])
     assert recipe().kept(counted)
-    assert not Recipe("listen", "inbox", work_done, has_dead_letters=True).kept(counted)
+    assert not Recipe("listen", "inbox", work_done, dead_letter_dag_id="dead").kept(counted)
 
 
 def test_a_run_is_that_of_all_messages_with_its_key():
