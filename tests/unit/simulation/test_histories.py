@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import batches
-from tests.mutations.faults import FAULTS
+from tests.mutations.faults import FAULTS, fault
 from tests.mutations.seeded import seeded
-from tests.simulation.__main__ import first_noticed
+from tests.simulation.__main__ import first_noticed, main
 from tests.simulation.batches import play as play_batches
 from tests.simulation.play import play, staged
 
@@ -96,3 +96,19 @@ def test_an_acknowledgement_before_the_call_is_noticed() -> None:
 
     assert rules
     assert all("rule B1: " in rule for rule in rules)
+
+
+def test_the_program_ends_with_0_if_all_rules_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3", "--workers", "0"]) == 0
+    assert capsys.readouterr().out.startswith("0 of 3 histories broke a rule")
+
+
+def test_the_program_shows_a_history_that_breaks_a_rule_and_how_to_play_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with seeded(fault("acknowledge before the run is started")):
+        assert main(["--seeds", "20", "--workers", "0"]) == 1
+
+    shown = capsys.readouterr().out
+    assert "Play it again: make simulate SEED=" in shown
+    assert "of 20 histories broke a rule" in shown
