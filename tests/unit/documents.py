@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from pathlib import Path
 
@@ -40,6 +41,11 @@ def command(page: str, beginning: str) -> str:
 def lines_of(block: str) -> list[str]:
     """The commands of a block, those over several lines put together."""
     return [line for line in block.replace("\\\n", "").splitlines() if line.strip()]
+
+
+def typed(page: str, beginning: str) -> list[list[str]]:
+    """The arguments of each command of a block, as a shell splits them."""
+    return [shlex.split(line)[1:] for line in lines_of(command(page, beginning))]
 
 
 def service_sections() -> list[str]:

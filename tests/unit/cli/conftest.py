@@ -16,8 +16,11 @@ from sqlalchemy import create_engine
 
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.burying import buried
 from tests.unit.cli.database import Database
 from tools.airflow_settings import create_database, environment, sqlite
+
+__all__ = ["buried"]
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.burying import INBOX_ID, Burying, buried
+from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.conftest import Cli, Terminal
 from tests.unit.cli.test_drain import at_start, counts, states
 from tests.unit.counted import Counted, counted
+from tests.unit.documents import typed
 
-__all__ = ["at_start", "buried", "counted"]
+__all__ = ["at_start", "counted"]
 
 
 def listed(cli: Cli, *arguments: str) -> list[str]:
@@ -177,14 +178,6 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     assert drained.json["existing"] == {"count": 1, "ids": ["bad"]}
 
 
-def test_one_is_replayed_by_the_id_of_its_run(cli: Cli, buried: Burying) -> None:
-    message_id = "\ud800 caf\u00e9\0"
-    dead = buried.bury(message_id)
-
-    assert replayed(cli, dead) == (0, [1, 0, 0])
-    assert set(buried.replays()) == {run_id(message_id)}
-
-
 def test_without_a_selection_nothing_is_started(cli: Cli, buried: Burying) -> None:
     buried.bury("a")
 
@@ -308,3 +301,15 @@ def test_progress_is_shown_at_a_terminal_only(
     cli(*REPLAY, "--all")
 
     assert "dead letters: 0 started, " in terminal.getvalue()
+
+
+def test_the_documented_commands_list_show_and_replay(cli: Cli, buried: Burying) -> None:
+    commands = typed("docs/dead-letters.md", "airflow-workflow dead-letters")
+    message_id = commands[1][2]
+    buried.bury(message_id)
+
+    shown = [cli(*each) for each in commands]
+
+    assert [each.code for each in shown] == [0] * len(commands)
+    assert [message_id in each.out for each in shown] == [True] * len(commands)
+    assert len(buried.replays()) == 1

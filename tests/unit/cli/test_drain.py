@@ -10,6 +10,7 @@ from airflow.api.common import trigger_dag
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
+from tests.unit.cli.test_inboxes import put
 
 DRAIN = ("inbox", "drain", "orders", "--trigger-dag-id", "handle")
 
@@ -23,10 +24,6 @@ def handle(database: Database) -> Database:
 @pytest.fixture(autouse=True)
 def orders(emulator: EmulatorServer) -> str:
     return emulator.open_inbox("orders")
-
-
-def put(emulator: EmulatorServer, *ids: str) -> None:
-    emulator.put("orders", *({"n": each} for each in ids), ids=list(ids))
 
 
 def states(emulator: EmulatorServer) -> dict[str, str]:

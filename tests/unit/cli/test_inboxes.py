@@ -12,6 +12,8 @@ from airflow_provider_workflow.cli import inboxes
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli, Terminal
+from tests.unit.cli.database import Database
+from tests.unit.documents import typed
 from tests.unit.fake_clock import FakeClock
 
 ENSURE = ("inbox", "ensure", "tickets", "--app-key", "tasks", "--action-key", "new_ticket")
@@ -145,9 +147,8 @@ NO_LEASE = "00000000-0000-4000-8000-000000000000"
 MESSAGE = "7b0d2f7e-9d3c-4b53-8a55-3c1f0b8f1a11"
 
 
-def put(emulator: EmulatorServer, *ids: str, payload: Any = None, **attributes: Any) -> None:
-    payloads = [{"n": each} if payload is None else payload for each in ids]
-    emulator.put("orders", *payloads, ids=list(ids), attributes=attributes or None)
+def put(emulator: EmulatorServer, *ids: str, **attributes: Any) -> None:
+    emulator.put("orders", *({"n": each} for each in ids), ids=list(ids), attributes=attributes or None)
 
 
 def leased(cli: Cli, *more: str) -> str:
@@ -241,3 +242,30 @@ def test_what_was_acknowledged_is_gone(cli: Cli, emulator: EmulatorServer) -> No
     cli("inbox", "ack", "orders", leased(cli, "--limit", "1"))
 
     assert states(cli) == {"b": "available"}
+
+
+COMMANDS = "docs/command-line.md"
+
+
+def test_the_documented_commands_put_list_and_drain_messages(
+    cli: Cli, emulator: EmulatorServer, database: Database
+) -> None:
+    database.add_dag("handle_order")
+    put, messages, drain, token = typed(COMMANDS, "airflow-workflow put")
+
+    assert cli(*put).code == 0
+    assert cli(*messages).out.count("available") == 2
+    assert cli(*drain).code == 0
+    payloads = [conf["message"]["payload"] for conf in database.runs("handle_order").values()]
+    assert sorted(payload["number"] for payload in payloads) == [1, 2]
+    assert {each["status"] for each in emulator.summary("orders")["messages"]} == {"acked"}
+    assert cli(*token).json["access_token"].startswith("***")
+
+
+def test_the_documented_commands_make_use_and_delete_an_inbox(cli: Cli, emulator: EmulatorServer) -> None:
+    for each in typed(COMMANDS, "airflow-workflow inbox ensure"):
+        done = cli(*each)
+        assert done.code == 0, done.err
+        assert done.out
+    assert emulator.count("lease") == 1
+    assert cli("inbox", "list", "--output", "json").json == []

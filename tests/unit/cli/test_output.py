@@ -31,6 +31,7 @@ from tests.unit.cli.test_tree import PATHS
 from tests.unit.client.conftest import closed_port, scripted
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.documents import ROOT
 
 __all__ = ["closed_port", "isolated", "scripted"]
 
@@ -107,7 +108,6 @@ def test_every_call_has_words() -> None:
     assert all(answers.request_of(name) != f"The request {name}" for name in names)
 
 
-ROOT = Path(__file__).parents[3]
 HERE = "tests.unit.cli.commands"
 
 

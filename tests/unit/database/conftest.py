@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.burying import buried
-from tests.unit.cli.conftest import database, migrated
+from tests.unit.cli.conftest import buried, database, migrated
 
 __all__ = ["buried", "database", "migrated"]

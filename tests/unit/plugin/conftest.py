@@ -14,8 +14,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application
-from tests.unit.cli.burying import buried
-from tests.unit.cli.conftest import database, migrated
+from tests.unit.cli.conftest import buried, database, migrated
 from tests.unit.cli.database import Database
 from tests.unit.client.isolation import forget
 from tests.unit.client.scripted import Script, ScriptedServer, answer
