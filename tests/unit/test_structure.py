@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tools import structure
@@ -19,6 +21,7 @@ def labels(*, of_path: bool) -> list[str]:
 def check(label: str, figures: structure.Figures, names: structure.Names) -> None:
     text = "\n".join(names.get(label, []))
     assert figures[label] <= LIMITS[label], f"{label}: {figures[label]:g}, at most {LIMITS[label]:g}\n{text}"
+    assert figures[label] >= LIMITS[label] / 2, f"most of {label} was not counted"
 
 
 @pytest.mark.parametrize("label", labels(of_path=False))
@@ -39,4 +42,12 @@ def traced() -> tuple[structure.Figures, structure.Names]:
 @pytest.mark.parametrize("label", labels(of_path=True))
 def test_no_path_of_a_message_grows(traced: tuple[structure.Figures, structure.Names], label: str) -> None:
     check(label, *traced)
-    assert traced[0][label] > LIMITS[label] / 2, "the trace has missed most of the path"
+
+
+def test_the_length_of_a_function_is_without_its_docstring_and_decorators(tmp_path: Path) -> None:
+    for lines, found in ((40, []), (41, ["till.pay (41 lines)"])):
+        body = "    pass\n" * (lines - 1)
+        (tmp_path / "till.py").write_text(f'@cache\ndef pay():\n    """Pay.\n\n    All.\n    """\n{body}')
+        _, names = structure.measure(tmp_path)
+
+        assert names.get("functions over 40 lines", []) == found
