@@ -1,4 +1,4 @@
-"""Tables of the documentation that tests prove: versions and guarantees."""
+"""Versions that are tried, and tables of the documentation that tests prove: versions and guarantees."""
 
 from __future__ import annotations
 
@@ -81,15 +81,29 @@ def test_the_page_has_the_table_that_the_marks_make() -> None:
     assert table() in PAGES["docs/versions.md"], f"The table of docs/versions.md must be:\n{table()}"
 
 
+MAKEFILE = (ROOT / "Makefile").read_text()
+PAIRS = re.findall(r"\S+:\S+", re.findall(r"^MATRIX \?= (.*)$", MAKEFILE, re.MULTILINE)[0])
+MAIN_TESTS = re.findall(r"^MATRIX_E2E := (.*)$", MAKEFILE, re.MULTILINE)[0]
+
+
+def test_each_pair_has_pins_and_each_python_that_is_supported_is_tried() -> None:
+    airflows, pythons = zip(*(pair.split(":") for pair in PAIRS), strict=True)
+    classified = (ROOT / "pyproject.toml").read_text()
+
+    assert {tuple(map(int, airflow.split("."))) for airflow in airflows} == set(SUPPORTED)
+    assert set(pythons) == {"3.11", "3.12", "3.13", "3.14"}
+    assert all(f"Programming Language :: Python :: {python}" in classified for python in pythons)
+    assert all((ROOT / test).exists() for test in MAIN_TESTS.split())
+
+
+def test_the_readme_lists_what_is_tried() -> None:
+    rows = re.findall(r"^\| (3\.\d+) \| (.+) \|$", PAGES["README.md"], re.MULTILINE)
+
+    assert [f"{airflow}:{python}" for airflow, pythons in rows for python in pythons.split(", ")] == PAIRS
+
+
 SECTION = (ROOT / "docs/promise.md").read_text().partition("## How each guarantee is proved\n")[2]
 ROWS = re.findall(r"^\| (.+) \| (.+) \|$", SECTION, re.MULTILINE)[1:]
-
-
-def existing_tests() -> set[str]:
-    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
-    return {
-        name for text in texts for name in re.findall(r"^(?:async )?def (test_\w+)\(", text, re.MULTILINE)
-    }
 
 
 def test_every_guarantee_names_what_proves_it() -> None:
@@ -99,8 +113,9 @@ def test_every_guarantee_names_what_proves_it() -> None:
 
 def test_every_test_that_proves_a_guarantee_exists() -> None:
     named = {name for _, proof in ROWS for name in re.findall(r"`(test_\w+)`", proof)}
+    text = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
-    assert named - existing_tests() == set()
+    assert named - set(re.findall(r"^(?:async )?def (test_\w+)\(", text, re.MULTILINE)) == set()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.unit.documents import ROOT
-from tests.unit.tools.test_matrix import MAKEFILE, PAIRS
+from tests.unit.test_versions import MAKEFILE, PAIRS
 
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
