@@ -288,7 +288,7 @@ def test_what_is_no_dead_letter_of_the_inbox_is_not_replayed(
     assert buried.replays() == {}
 
 
-def test_with_a_connection_of_another_type_nothing_is_found_and_no_secret_is_sent(
+def test_with_a_connection_of_another_type_or_none_nothing_is_found_and_no_secret_is_sent(
     op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect(monkeypatch, connected, conn_type="http")
@@ -296,10 +296,11 @@ def test_with_a_connection_of_another_type_nothing_is_found_and_no_secret_is_sen
 
     answers = [
         *(op.get(path.format(inbox=INBOX_ID)) for path in OF_CONNECTION),
+        op.get(f"{API.replace('default', 'missing')}/inboxes"),
         op.post(f"{inbox}/pause", json={}, headers=PAGE),
         replay(op, run_id),
     ]
 
-    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 7
+    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 8
     assert "of the type Workflow" in answers[0].json()["error"]["fix"]
     assert (buried.replays(), connected.requests) == ({}, [])
