@@ -18,6 +18,11 @@ KINDS = {
     "broken": "has no certificates in PEM format, or a damaged one",
 }
 """What is wrong with each, in words."""
+CONTENTS = {
+    "huge": b"-----BEGIN CERTIFICATE-----\n" + bytes(1_000_001),
+    "empty": b"",
+    "broken": b"-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n",
+}
 
 
 @contextmanager
@@ -37,12 +42,8 @@ def made(kind: str, folder: Path) -> Iterator[str]:
         return
     if kind == "folder":
         path.mkdir()
-    elif kind == "huge":
-        path.write_bytes(b"-----BEGIN CERTIFICATE-----\n" + bytes(1_000_001))
-    elif kind == "empty":
-        path.touch()
-    elif kind == "broken":
-        path.write_text("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n")
+    elif kind in CONTENTS:
+        path.write_bytes(CONTENTS[kind])
     yield str(path)
 
 

@@ -28,7 +28,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowUnenrollOperator
-from airflow_provider_workflow.options import check_choice, check_string, known_later, whole_number
+from airflow_provider_workflow.options import check_choice, check_string, whole_number
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.workbench import Workbench
 
@@ -103,11 +103,6 @@ def test_a_wrong_expression_is_named_where_the_dag_is_parsed(targets: Any, match
 )
 def test_templates_and_outputs_of_other_tasks_are_left_alone(targets: Any, match: Any) -> None:
     check_routes(targets, match, None, None)
-
-
-def test_templates_and_outputs_are_known_later() -> None:
-    assert all(map(known_later, (TEMPLATE, "a {% if x %}b{% endif %}", OUTPUT)))
-    assert not any(map(known_later, ("plain", {"a": 1}, None)))
 
 
 @pytest.mark.parametrize(("value", "number"), [("12", 12), (12, 12), ("x", "x"), ("²", "²"), (None, None)])
@@ -206,19 +201,6 @@ def test_a_longer_first_pause_raises_the_default_limit_but_not_an_explicit_one()
     assert dispatch_operator(retry_delay=5).max_retry_delay == MINUTES_10
     assert dispatch_operator(retry_delay=day, max_retry_delay=MINUTES_10).max_retry_delay == MINUTES_10
     assert dispatch_operator(max_retry_delay=None).max_retry_delay is None
-
-
-def test_a_class_of_the_users_own_keeps_the_defaults_that_it_does_not_replace() -> None:
-    class Own(WorkflowInboxDispatchOperator):
-        RETRIES = 7
-
-    with a_dag() as dag:
-        made = Own(task_id="t", **START_RUNS)
-        mapped = Own.partial(task_id="mapped").expand_kwargs([START_RUNS])
-
-    assert dag.task_ids == ["t", "mapped"]
-    assert (made.retries, made.retry_delay) == (mapped.retries, mapped.retry_delay) == (7, SECONDS_10)
-    assert made.max_retry_delay == mapped.max_retry_delay == MINUTES_10
 
 
 @pytest.mark.since(3, 3, "the task state store")

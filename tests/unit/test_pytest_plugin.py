@@ -13,7 +13,6 @@ import pytest
 
 import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
-from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -36,24 +35,6 @@ def test_what_was_acknowledged_can_be_asserted(workflow_emulator: EmulatorServer
         workflow_emulator.assert_acknowledged("orders", [first, second])
     with pytest.raises(AssertionError, match=re.escape(f"acknowledged in 'orders' too: {{'{first}'}}")):
         workflow_emulator.assert_acknowledged("orders", [])
-
-
-def test_a_lease_ends_when_the_clock_is_moved(workflow_emulator: EmulatorServer) -> None:
-    (message_id,) = workflow_emulator.put("orders", 1)
-    WorkflowHook().lease_messages("orders", lease_seconds=60)
-
-    workflow_emulator.advance(61)
-
-    assert workflow_emulator.statuses("orders") == {message_id: "available"}
-
-
-def test_faults_are_met(workflow_emulator: EmulatorServer) -> None:
-    workflow_emulator.open_inbox("orders")
-    workflow_emulator.fault("status", "lease", status=503)
-
-    with pytest.raises(ServerError):
-        WorkflowHook().lease_messages("orders")
-    assert WorkflowHook().lease_messages("orders")["results"] == []
 
 
 @pytest.mark.parametrize("test", ["first", "second"])
@@ -81,17 +62,16 @@ ONE_MESSAGE = """
     """
 
 
-def test_it_needs_no_configuration_and_each_test_has_a_service_of_its_own(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize(
+    ("conftest", "options"), [("", ()), (f'pytest_plugins = ["{PLUGIN}"]', ("-p", PLUGIN))]
+)
+def test_it_may_be_named_and_each_test_has_a_service_of_its_own(
+    pytester: pytest.Pytester, conftest: str, options: tuple[str, ...]
+) -> None:
+    pytester.makeconftest(conftest)
     pytester.makepyfile(ONE_MESSAGE)
 
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
-
-
-def test_a_conftest_file_and_the_command_line_may_name_it(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(f'pytest_plugins = ["{PLUGIN}"]')
-    pytester.makepyfile(ONE_MESSAGE)
-
-    pytester.runpytest_subprocess("-p", PLUGIN).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=2)
 
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent

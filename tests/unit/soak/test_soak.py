@@ -73,8 +73,7 @@ def test_memory_is_judged_by_its_slope_and_not_at_all_where_the_time_was_short()
 STREAMS = 10
 
 
-async def verdicts(emulator: EmulatorServer) -> dict[str, str]:
-    """What is said of a listener that comes and goes."""
+async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator: EmulatorServer) -> None:
     inbox_id, settings, tokens = emulator.open_inbox("orders"), settings_of(emulator), TokenCache()
     sampler, process = Sampler(emulator.port), psutil.Process(os.getpid())
     for cycle in range(12):
@@ -84,10 +83,7 @@ async def verdicts(emulator: EmulatorServer) -> dict[str, str]:
                 assert await bell.wait(10.0)
                 sampler.take(float(cycle), {"this": [process]})
                 sampler.note(float(cycle), "this", probe.counted())
-    return {row.key[1]: row.verdict for row in judged(sampler.series)}
 
-
-async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator):
-    said = await verdicts(emulator)
+    said = {row.key[1]: row.verdict for row in judged(sampler.series)}
     watched = (TO_SERVICE, OPEN_FILES, "sessions", "asyncio tasks")
     assert {what: said[what] for what in watched} == dict.fromkeys(watched, STEADY)
