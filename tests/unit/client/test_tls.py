@@ -9,7 +9,6 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from tests.traces import texts, told
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.proxy import RecordingProxy
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import SyncSender
 
@@ -142,13 +140,12 @@ def test_a_variable_names_a_proxy_unless_no_proxy_has_the_host(
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
     make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(RecordingProxy(scripted.port, "407 Proxy Authentication Required")) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "http://me:proxy-pass@"))
-        send = make_send(scripted.settings(base_url="https://service.invalid"))
-        with pytest.raises(
-            errors.TransportError, match=r"cannot be reached through the proxy.*407"
-        ) as raised:
-            send(api.lease_messages(SOME_ID))
+    scripted.answers = [answer(407)]
+    monkeypatch.setenv("HTTPS_PROXY", scripted.url.replace("http://", "http://me:proxy-pass@"))
+    send = make_send(scripted.settings(base_url="https://service.invalid"))
+    with pytest.raises(errors.TransportError, match=r"cannot be reached through the proxy.*407") as raised:
+        send(api.lease_messages(SOME_ID))
+    assert scripted.requests[-1].startswith(b"CONNECT service.invalid:443 ")
     assert not raised.value.sent
     assert told(raised.value, ["proxy-pass", base64.b64encode(b"me:proxy-pass").decode()]) == []
 
