@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -16,51 +17,6 @@ from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.client.senders import Sender
 
 
-@pytest.mark.specification("13.1 200", "13.1 client_id", "14.1 client identifier")
-def test_guess_sends_the_client_id_and_no_token(send: Sender, emulator: EmulatorServer) -> None:
-    guess = send(api.guess("Send an email for each new order in the shop"))
-    assert guess["steps"][0]["step"]["app"]
-    assert guess["prefilled_url"].startswith(emulator.base_url)
-    (request,) = emulator.requests
-    assert "authorization" not in request.headers
-    assert parse_qs(request.query) == {"client_id": [emulator.client_id]}
-
-
-@pytest.mark.specification("14.1 app access token")
-def test_unenrolling_uses_a_token_of_its_own_scope(send: Sender, emulator: EmulatorServer) -> None:
-    assert send(api.unenroll_promotion("one é+%")) is None
-    assert b"promotions:write" in emulator.requests[0].body
-    assert emulator.requests[-1].path == "/v2/promotions/one é+%"
-
-
-@pytest.mark.specification("9.1 credentials")
-def test_an_app_token_is_issued_by_basic_and_multipart(send: Sender, emulator: EmulatorServer) -> None:
-    token = send(api.app_token("external"))
-    assert token["token_type"] == "Bearer"
-    assert "refresh_token" not in token
-    (request,) = emulator.requests
-    assert request.headers["authorization"].startswith("Basic ")
-    assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
-
-
-@pytest.mark.specification(
-    "10 response_type", "10 client_id", "10 redirect_uri", "10 scope", "10 response_mode", "10 state"
-)
-def test_the_authorization_url_brings_all_that_the_page_asks_for(settings: Settings) -> None:
-    url = api.authorization_url(settings, scope="workflow authentication", state="a&b", utm_source="x y")
-    parts = urlsplit(url)
-    assert parts.path == "/v2/authorize"
-    assert {name: values[0] for name, values in parse_qs(parts.query).items()} == {
-        "response_type": "code",
-        "client_id": settings.client_id,
-        "redirect_uri": settings.redirect_uri,
-        "scope": "workflow authentication",
-        "response_mode": "query",
-        "state": "a&b",
-        "utm_source": "x y",
-    }
-
-
 def test_the_authorization_url_names_what_the_connection_lacks() -> None:
     with pytest.raises(ValueError, match=r"^auth_url is missing"):
         api.authorization_url(Settings("https://a", "i", "s", "https://t"), scope="x", state="y")
@@ -68,6 +24,20 @@ def test_the_authorization_url_names_what_the_connection_lacks() -> None:
         api.authorization_url(
             Settings("https://a", "i", "s", "https://t", auth_url="https://a"), scope="x", state="y"
         )
+
+
+@pytest.mark.specification("7 templates", "13.1 body", "13.1 200", "13.1 client_id", "14.1 client identifier")
+def test_guess_and_templates_send_the_client_id_and_no_token(send: Sender, emulator: EmulatorServer) -> None:
+    guess = send(api.guess("Send an émail for each new order in the shop"))
+    assert guess["steps"][0]["step"]["app"]
+    assert guess["prefilled_url"].startswith(emulator.base_url)
+    assert len(send(api.list_templates(limit=1))) == 1
+    asked, listed = emulator.requests
+    assert asked.headers["content-type"] == "application/json"
+    assert json.loads(asked.body) == {"description": "Send an émail for each new order in the shop"}
+    for request in (asked, listed):
+        assert "authorization" not in request.headers
+        assert parse_qs(request.query)["client_id"] == [emulator.client_id]
 
 
 @pytest.mark.specification("2.1 inbox")
@@ -231,14 +201,6 @@ def test_connections_do_not_share_what_a_name_means(settings: Settings) -> None:
     known_as_one(settings, api.get_inbox)
     other = inboxes.at_inbox(Settings("https://b", "i", "s", "https://t"), "orders", api.get_inbox)
     assert next(other).name == "list_inboxes"
-
-
-def test_a_service_that_does_not_filter_by_name_is_searched_to_its_end(settings: Settings) -> None:
-    exchange = inboxes.look_up(settings, "orders")
-    next(exchange)
-    second = exchange.send({"results": entries(0), "next": "https://a/inboxes?offset=100"})
-    assert second.query["offset"] == "100"
-    assert returned(exchange, {"results": [NEW], "next": None}) == "two"
 
 
 def test_messages_without_ids_are_all_listed() -> None:

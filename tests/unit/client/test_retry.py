@@ -107,12 +107,6 @@ def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
     assert emulator.count("list_inboxes") == 1
 
 
-def test_a_minute_is_waited_in_a_task(send: Sender, emulator: EmulatorServer) -> None:
-    emulator.fault("status", operation="list_inboxes", status=429, headers={"Retry-After": "60"})
-    send(api.list_inboxes())
-    assert sum(send.naps) == pytest.approx(60)
-
-
 def test_a_gate_that_closes_again_is_waited_for_again(fake_clock: FakeClock, gates: Gates) -> None:
     gates.close(SETTINGS, Family.INBOX, 60)
     lease = WorkflowClient(SETTINGS, gates=gates).attempt(make("lease_messages"))

@@ -91,6 +91,7 @@ def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, fl
             return error, waited
 
 
+@pytest.mark.specification("14.3 refresh")
 @pytest.mark.parametrize("stored", [DUE, OVER])
 def test_tokens_are_stored_before_they_are_used(cache: TokenCache, stored: UserTokens) -> None:
     exchange, step = asks(cache, stored)
@@ -115,15 +116,6 @@ def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
     assert at_once(access_token(cache, KEY, STORE)) == "access-1"
     fake_clock.advance(1)
     assert next(begins(cache)) == READ
-
-
-def test_a_token_that_was_refused_before_its_time_is_renewed_though_the_store_holds_it(
-    cache: TokenCache,
-) -> None:
-    cache.put(KEY, token_of_user(FRESH, issued=False))
-    cache.drop(KEY, "access-1")
-    _, step = asks(cache, FRESH)
-    assert isinstance(step, Call)
 
 
 def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(cache: TokenCache) -> None:
@@ -172,6 +164,7 @@ def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -
     assert cache.why_rejected("refresh-1") is None
 
 
+@pytest.mark.specification("14.1 app access token")
 def test_only_inbox_calls_use_the_user_s_token(cache: TokenCache) -> None:
     step = next(access_token(cache, token_key(USER, "promotions:write"), None))
     assert isinstance(step, Call)
@@ -299,22 +292,6 @@ def test_a_stored_token_is_used_and_renewed_once_when_it_is_refused(
         assert (emulator.count("token"), len(store.written)) == (renewals, renewals)
     assert to_mask == [stored.access_token, *(tokens.access_token for tokens in store.written)]
     assert bearers(emulator)[-1] == to_mask[-1]
-
-
-@pytest.mark.specification("14.3 refresh")
-def test_due_tokens_rotate_in_the_store_and_are_not_logged(
-    as_user: MakeSender, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    before = logged_in(emulator, SOON)
-    store = MemoryStore(before)
-    as_user(store=store)(api.list_inboxes())
-    (after,) = store.written
-    assert bearers(emulator) == [after.access_token]
-    assert emulator.count("token") == 1
-    secrets = {before.access_token, before.refresh_token, after.access_token, after.refresh_token}
-    assert len(secrets) == 4
-    assert [secret for secret in secrets if secret in caplog.text] == []
 
 
 def test_a_lost_answer_ends_in_an_error_that_names_the_cure_and_no_secret(

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pytest
 import requests
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -176,6 +177,7 @@ def counted(message: dict[str, Any]) -> tuple[str, int]:
     return message["status"], message["message_attributes"]["lease_count"]
 
 
+@pytest.mark.specification("4.4 messages")
 def test_the_rules_agree_with_the_model_over_http() -> None:
     with EmulatorServer(clock=ManualClock()) as server, requests.Session() as session:
         session.trust_env = False

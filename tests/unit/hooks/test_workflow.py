@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from airflow.models.connection import Connection as StoredConnection
@@ -44,39 +45,44 @@ def test_a_path_in_a_uri_is_named_as_what_is_wrong(
     assert len(caught.value.problems) == 1
 
 
-def test_an_incomplete_connection_names_every_missing_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", '{"conn_type": "workflow"}')
-    with pytest.raises(ConfigurationError) as raised:
-        WorkflowHook().list_inboxes()
-    for field in ("host", "login", "password", "oauth_url"):
-        assert f"{field} is missing" in str(raised.value)
-
-
 def test_guess_and_templates(hook: WorkflowHook) -> None:
     assert hook.guess("Send an email for each new order")["title"]
     assert len(hook.list_templates()) == 182
     assert len(hook.list_templates(apps=["mail"], limit=3)) == 3
 
 
+@pytest.mark.specification("10 response_type", "10 client_id", "10 redirect_uri", "10 scope")
+@pytest.mark.specification("10 response_mode", "10 state", "14.2 scopes")
+@pytest.mark.specification("9.1 multipart", "9.1 authorization code", "9.1 refresh", "9.1 client credentials")
 def test_the_flow_of_a_user_s_tokens(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
     monkeypatch.setattr(workflow, "mask_secret", masked.append)
-    url = hook.authorization_url(scope="workflow", state="random")
-    query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    back = emulator.store.tokens.approve(query)
-    first = hook.exchange_code(parse_qs(urlsplit(back).query)["code"][0])
+    scope, redirect = "workflow workflow:write authentication", emulator.store.settings.redirect_uris[0]
+    query = dict(parse_qsl(urlsplit(hook.authorization_url(scope=scope, state="a&b")).query))
+    assert emulator.store.tokens.page_fault(query) is None, "the page has all that it asks for"
+    back = dict(parse_qsl(urlsplit(emulator.store.tokens.approve(query)).query))
+    assert back["state"] == "a&b"
+    first = hook.exchange_code(back["code"])
     second = hook.refresh_user_token(first["refresh_token"])
-    own, again = hook.app_token(), hook.app_token()
-    other = hook.app_token("promotions:write")
-    assert other["scope"] == "promotions:write"
+    own, other = hook.app_token(), hook.app_token("promotions:read promotions:write")
+    assert [token["scope"] for token in (first, second, own, other)] == [
+        *(scope, scope, "external", "promotions:read promotions:write")
+    ]
+    forms = [re.findall(r'name="([^"]+)"\r\n\r\n(.*?)\r\n', each.body.decode()) for each in emulator.requests]
+    assert [dict(form) for form in forms] == [
+        {"grant_type": "authorization_code", "code": back["code"], "redirect_uri": redirect},
+        {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]},
+        {"grant_type": "client_credentials", "scope": "external"},
+        {"grant_type": "client_credentials", "scope": "promotions:read promotions:write"},
+    ]
     assert masked == [
         *(first["access_token"], first["refresh_token"]),
         *(second["access_token"], second["refresh_token"]),
-        *(own["access_token"], again["access_token"], other["access_token"]),
+        *(own["access_token"], other["access_token"]),
     ]
-    assert len(set(masked)) == 7
+    assert len(set(masked)) == 6
 
 
 def test_access_tokens_are_masked(
@@ -220,11 +226,6 @@ def test_a_right_connection_passes_with_one_token_that_is_masked(
 )
 def test_what_is_wrong_with_a_connection_is_said(extra: dict[str, str], said: str, connect: Connect) -> None:
     assert said in says(connect(extra))
-
-
-def test_a_bundle_of_certificates_that_is_gone(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/file.pem")
-    assert says(connect()).startswith("The workflow connection cannot be used: REQUESTS_CA_BUNDLE")
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def authorized(outcome: Outcome, name: str) -> str:
     return "" if right else f"{headers(outcome)}, {outcome}"
 
 
+@pytest.mark.specification("4 bearer", "9.1 credentials")
 @pytest.mark.parametrize("kind", SENDERS)
 def test_netrc_replaces_and_adds_no_credentials(
     kind: str, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
