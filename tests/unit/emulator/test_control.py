@@ -45,18 +45,10 @@ def test_messages_are_put_by_name_or_id_and_an_inbox_is_made_on_demand(api: Api)
     assert (len(put["ids"]), put["dropped"], put["note"]) == (2, 0, None)
     inbox_id = api("GET", "/inboxes", params={"name": "orders"}).json()["results"][0]["id"]
     api.control("/messages", inbox=inbox_id, payloads=[{}], ids=["x"], attributes={"error_message": "e"})
+    assert api("POST", "/_emulator/messages", {"inbox": "nobody", "payloads": []}).status_code == 404
     told = api("GET", "/_emulator/inboxes/orders").json()
     assert told["counts"] == {"available": 3, "leased": 0, "acked": 0, "quarantined": 0}
     assert told["messages"][-1]["error_message"] == "e"
-
-
-def test_a_paused_inbox_drops_what_is_put_and_the_answer_says_so(api: Api) -> None:
-    api.control("/messages", inbox="orders", create=True, payloads=[])
-    api.control("/inboxes/state", inbox="orders", status="paused", paused_reason="authentication")
-    put = api.control("/messages", inbox="orders", payloads=[{}, {}])
-    assert (put["ids"], put["dropped"]) == ([], 2)
-    assert "paused" in put["note"]
-    assert api("POST", "/_emulator/messages", {"inbox": "nobody", "payloads": []}).status_code == 404
 
 
 def test_clock_leases_and_tokens_obey(emulator: EmulatorServer, api: Api) -> None:
