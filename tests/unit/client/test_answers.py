@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import threading
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import client
 from airflow_provider_workflow.client import answers, any_json, api, errors
 from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
@@ -157,22 +154,6 @@ def test_a_large_answer_is_decoded_with_turns_for_other_threads(monkeypatch: pyt
     assert hooks[1] is not None, "the decoder in C has the interpreter for itself unless it calls something"
 
 
-CLIENT = Path(client.__file__).parent
-READING = re.compile(r"[\w)\]]+\.(?:content|text|raw|stream|iter_\w+|json\(|read(?:\(|\w+))(?!\w)")
-"""What is the body of a response in one of the two libraries, or reads it."""
-OURS = {"answer.json(", "call.read(", "file.read("}
-"""Methods of this package with such names, and files of certificates."""
-
-
-def test_only_the_two_readers_read_the_body_of_an_answer() -> None:
-    found = {path.name: READING.findall(path.read_text()) for path in CLIENT.glob("*.py")}
-    foreign = {name: [read for read in reads if read not in OURS] for name, reads in found.items()}
-    assert {name: reads for name, reads in foreign.items() if reads} == {
-        "over_requests.py": ["response.raw", "raw.read1"],
-        "over_aiohttp.py": ["response.content", "response.content"],
-    }
-
-
 def test_headers_and_body_stay_out_of_the_repr() -> None:
     request = Request(
         "GET", "https://a", {"q": "hush"}, {"Authorization": "hush"}, b"hush", 1.0, "http://me:hush@proxy", 9
@@ -246,6 +227,7 @@ def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(entry
 
 
 ODD_INBOX = {"id": "i", "status": "paused", "name": 5, "paused_reason": ["x"], "notification_url": {}}
+BARE = {"inbox_attributes": None, "results": [{"id": "a", "message_attributes": None}]}
 READ_INBOX = {**ODD_INBOX, "name": None, "paused_reason": None, "notification_url": None}
 
 
@@ -256,8 +238,16 @@ READ_INBOX = {**ODD_INBOX, "name": None, "paused_reason": None, "notification_ur
         (answers.page_of_inboxes, {"results": [ODD_INBOX]}, {"results": [READ_INBOX]}),
         (answers.page, {"results": [{"id": "a", "message_attributes": ["x"]}]}, {"results": [{"id": "a"}]}),
         (answers.lease, {"inbox_attributes": ODD_INBOX}, {"inbox_attributes": READ_INBOX}),
+        *(
+            (
+                answers.lease,
+                {"inbox_attributes": odd, "results": [{"id": "a", "message_attributes": odd}]},
+                BARE,
+            )
+            for odd in (None, "active", [{}])
+        ),
     ],
-    ids=["inbox", "inboxes", "messages", "lease"],
+    ids=["inbox", "inboxes", "messages", "lease", "a lease of null", "a lease of text", "a lease of lists"],
 )
 def test_optional_fields_of_another_type_are_left_out(read: Any, body: Any, expected: Any) -> None:
     answered = read(Answer(200, {}, json.dumps({"results": [], **body}).encode()))

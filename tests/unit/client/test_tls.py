@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import shutil
-import socket
 import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,20 +64,6 @@ def test_a_server_that_speaks_no_tls_is_named(make_send: MakeSender, scripted: S
     with pytest.raises(errors.TransportError) as raised:
         send(api.lease_messages(SOME_ID))
     assert f"connection to 127.0.0.1:{scripted.port}" in str(raised.value)
-
-
-def test_the_timeout_is_a_total_over_tls_too(make_send: MakeSender, secure: ScriptedServer, ca: str) -> None:
-    def trickle(connection: socket.socket) -> None:
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        for _ in range(1000):
-            connection.sendall(b" ")
-            time.sleep(0.02)
-
-    secure.answers = [trickle]
-    send = make_send(secure.settings(verify=ca, timeout=0.3))
-    with pytest.raises(errors.TransportError, match=r"no complete answer from .* within 0\.3 s") as raised:
-        send(api.lease_messages(SOME_ID))
-    assert raised.value.sent
 
 
 def test_certificates_are_loaded_once_and_again_when_the_file_has_others(ca: str, tmp_path: Path) -> None:

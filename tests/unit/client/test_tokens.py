@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import threading
-import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -169,40 +167,27 @@ async def test_a_task_that_is_cancelled_while_renewing_leaves_the_renewal_to_oth
     assert emulator.count("token") == 2
 
 
-async def test_waiters_of_a_failed_renewal_leave_nothing_unretrieved(
+async def test_each_caller_that_waits_for_a_renewal_that_is_refused_is_named_in_its_own_error(
     settings: Settings, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    emulator.fault("hold", operation="token", times=1, when="after")
-    emulator.store.configure(client_secret="regenerated")
-    async with shared_session(settings.tls(), 0) as session:
-        client = AsyncWorkflowClient(settings, session, tokens=TokenCache())
-        tasks = [asyncio.create_task(client.send(api.list_inboxes())) for _ in range(4)]
-        await asyncio.to_thread(emulator.wait_until_held)
-        tasks[3].cancel()
-        emulator.release()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    del tasks
-    assert [type(outcome).__name__ for outcome in ended] == ["AuthenticationError"] * 3 + ["CancelledError"]
-    assert emulator.count("token") == 1, "who waits has the same error, and asks for nothing"
-    assert "never retrieved" not in caplog.text
-
-
-async def test_who_waits_for_a_renewal_that_is_refused_is_named_in_its_own_error(
-    settings: Settings, emulator: EmulatorServer
 ) -> None:
     emulator.fault("hold", operation="token", times=1, when="after")
     emulator.store.configure(client_secret="regenerated")
     cache = TokenCache()
     async with shared_session(settings.tls(), 0) as session:
-        users = [replace(settings, connection_id=name) for name in ("orders", "billing")]
+        users = [replace(settings, connection_id=name) for name in ("orders", "billing", "cancelled")]
         clients = [AsyncWorkflowClient(user, session, tokens=cache) for user in users]
         tasks = [asyncio.create_task(client.send(api.list_inboxes())) for client in clients]
         await asyncio.to_thread(emulator.wait_until_held)
+        tasks[2].cancel()
         emulator.release()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-    orders, billing = map(str, ended)
+    del tasks
+    assert [type(each).__name__ for each in ended] == ["AuthenticationError"] * 2 + ["CancelledError"]
+    orders, billing = map(str, ended[:2])
     assert orders.startswith("The connection 'orders' is refused by 127.0.0.1")
     assert billing == orders.replace("orders", "billing")
+    assert emulator.count("token") == 1, "who waits has the same error, and asks for nothing"
+    assert "never retrieved" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -314,13 +299,6 @@ def test_a_forked_child_does_not_wait_for_a_renewal_of_its_parent() -> None:
         os._exit(0 if isinstance(next(asks(TOKENS)), Call) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     owner.close()
-
-
-def test_a_cache_that_nobody_uses_any_more_is_freed() -> None:
-    # test_connection makes one of its own each time.
-    gone = weakref.ref(TokenCache())
-    gc.collect()
-    assert gone() is None
 
 
 def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others(

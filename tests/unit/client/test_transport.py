@@ -90,14 +90,6 @@ def test_a_kept_connection_that_has_died_may_have_had_its_effect(
     assert scripted.connections == 1
 
 
-def test_a_kept_connection_that_was_closed_in_time_is_replaced(
-    line: Sender, scripted: ScriptedServer
-) -> None:
-    scripted.answers = [answer(200, {"id": SOME_ID, "status": "active"}, close=True), LEASE]
-    line(api.get_inbox(SOME_ID))
-    assert line(api.lease_messages(SOME_ID))["lease_id"] == "l"
-
-
 def test_each_call_has_all_of_its_time(make_send: MakeSender, scripted: ScriptedServer) -> None:
     def slowly(connection: socket.socket) -> None:
         for part in (INBOX[:20], INBOX[20:]):

@@ -239,13 +239,3 @@ def test_an_answer_without_a_value_needs_no_body(service: Service) -> None:
         assert (outcome.value, outcome.error, outcome.sent) == (None, None, 1)
     page = service.play(STEPS, name, answer(200, b"<html>"))
     assert not complaint(name, page, "not JSON (no content type, 6 bytes)")
-
-
-def test_odd_attributes_of_a_lease_strand_none_of_its_messages(service: Service) -> None:
-    for odd in (None, "active", [{}]):
-        results = [{**MESSAGE, "message_attributes": odd}, {"id": "m-2"}]
-        body = {**GOOD["lease_messages"], "inbox_attributes": odd, "results": results}
-        outcome = service.play(STEPS, "lease_messages", answer(201, body))
-        assert [message["id"] for message in outcome.value["results"]] == ["m-1", "m-2"]
-        assert outcome.value["inbox_attributes"] is None
-        assert outcome.value["results"][0]["message_attributes"] is None
