@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow.client.settings import Settings
 
-LONG = 10.0
-"""Seconds; far more than any client needs to close a connection."""
 Script = bytes | Callable[[socket.socket], None]
 TOKEN = {"access_token": "scripted-token", "expires_in": 36000}
 
@@ -58,8 +56,6 @@ class ScriptedServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._open: set[socket.socket] = set()
-        self._serving: dict[Any, threading.Thread] = {}
-        self._accepted = threading.Condition()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -70,7 +66,9 @@ class ScriptedServer:
             # Only this ends the thread that accepts: after close() alone, it would wait for ever.
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self.cut()
+        while self._open:
+            with contextlib.suppress(OSError):
+                self._open.pop().shutdown(socket.SHUT_RDWR)
 
     def script(self, *answers: Script, token: Script | None = None) -> None:
         """Begin anew: forget the requests, and answer the next ones with these."""
@@ -96,42 +94,14 @@ class ScriptedServer:
             }
         )
 
-    def cut(self) -> None:
-        """Cut every open connection."""
-        while self._open:
-            with contextlib.suppress(OSError):
-                self._open.pop().shutdown(socket.SHUT_RDWR)
-
-    def finish(self) -> None:
-        """
-        Wait until every connection is read to its end and closed; the clients have closed theirs.
-
-        :raises TimeoutError: one is still open after 10 s.
-        """
-        # Connections are accepted in the order in which they were made: this one is the last.
-        with socket.create_connection(("127.0.0.1", self.port)) as last:
-            address = last.getsockname()
-        with self._accepted:
-            self._accepted.wait_for(lambda: address in self._serving, LONG)
-            self.connections -= 1
-            serving, self._serving = self._serving, {}
-        for thread in serving.values():
-            thread.join(LONG)
-            if thread.is_alive():
-                raise TimeoutError(f"a connection is still open after {LONG} s")
-
     def _accept(self) -> None:
         while True:
             try:
-                connection, address = self._listener.accept()
+                connection, _ = self._listener.accept()
             except OSError:
                 return
-            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
-            with self._accepted:
-                self.connections += 1
-                self._serving[address] = thread
-                thread.start()
-                self._accepted.notify_all()
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         accepted = connection

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
-from tests.unit.client.matrix.cells import Service, check
+from tests.unit.client.matrix.cells import check
 from tests.unit.client.matrix.test_broken import BROKEN, LINES
 from tests.unit.client.matrix.test_elsewhere import elsewhere, locations
 from tests.unit.client.matrix.test_statuses import SHAPES, STATUSES, refuses_the_token
@@ -38,10 +37,12 @@ class Heard:
     """
     What a listener saw of a stream until it was first left alone, for ``pause`` seconds.
 
+    :param port: of the service.
     :param sent: how often the stream was asked for.
     :param tokens: how often a token was asked for, beside the one that was there.
     """
 
+    port: int
     rang: bool
     pause: float
     sent: int
@@ -67,24 +68,15 @@ Hear = Callable[..., Awaitable[Heard]]
 @pytest.fixture
 def hear(caplog: pytest.LogCaptureFixture) -> Hear:
     """
-    Listens to a stream of the service until it is first left alone.
+    Listens to a stream of a service of its own until it is first left alone.
 
     With ``token``, the answer of the token endpoint, the listener has no token yet. ``naps`` are those that
     come before; ``inboxes`` are listened to beside each other.
     """
 
-    async def once(
-        service: ScriptedServer,
-        script: Script,
-        token: Script | None = None,
-        naps: int = 0,
-        inboxes: int = 1,
-        **changes: Any,
-    ) -> Heard:
+    async def once(script: Script, token: Script | None = None, naps: int = 0, inboxes: int = 1) -> Heard:
         caplog.clear()
         caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.event_stream")
-        service.script(script, token=token)
-        settings = service.settings(**changes)
         left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
         async def meanwhile(seconds: float) -> None:
@@ -97,10 +89,12 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
 
         tokens, fake = TokenCache(), FakeClock()
         fake.meanwhile = meanwhile
-        if token is None:
-            token = issued_token({"access_token": "warm-token"}, fake.monotonic())
-            tokens.put(token_key(settings, settings.scope), token)
-        with use(fake):
+        with use(fake), ScriptedServer() as service:
+            service.script(script, token=token)
+            settings = service.settings()
+            if token is None:
+                warm = issued_token({"access_token": "warm-token"}, fake.monotonic())
+                tokens.put(token_key(settings, settings.scope), warm)
             async with shared_session(settings.tls(), 10) as session, AsyncExitStack() as listening:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
                 names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
@@ -108,20 +102,18 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
                     bell = await listening.enter_async_context(listen(client, name, streams=inboxes))
                 pause = await asyncio.wait_for(left, LONG)
                 rang = await bell.wait(0)
-        # Requests that were cut off are still read: they are none of the next listener.
-        await asyncio.to_thread(service.finish)
-        return Heard(rang, pause, len(service.requests), len(service.token_requests), caplog.text)
+            return Heard(
+                *(service.port, rang, pause, len(service.requests), len(service.token_requests)), caplog.text
+            )
 
     return once
 
 
-async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it_deserves(
-    service: Service, hear: Hear
-) -> None:
+async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it_deserves(hear: Hear) -> None:
     found = {}
     for status in STATUSES:
         for title, shape in SHAPES.items():
-            heard = await hear(service, shape.answer(status))
+            heard = await hear(shape.answer(status))
             asked = 2 if refuses_the_token(status, shape) else 1
             pause = SHORTLY if status == 429 or status >= 500 else FIVE_MINUTES
             says = f"The request for the event stream was answered with {status}"
@@ -130,32 +122,30 @@ async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it
 
 
 async def test_a_token_that_was_new_is_not_blamed_again_however_often_the_stream_is_refused(
-    service: Service, hear: Hear
+    hear: Hear,
 ) -> None:
     says = "The request for the event stream was answered with 401"
-    renewed = await hear(service, answer(401), naps=3)
+    renewed = await hear(answer(401), naps=3)
     assert not renewed.complaint(FIVE_MINUTES, says, sent=5, tokens=1)
-    new = await hear(service, answer(401), token=answer(200, TOKEN))
+    new = await hear(answer(401), token=answer(200, TOKEN))
     assert not new.complaint(FIVE_MINUTES, says, sent=1, tokens=1)
-    side_by_side = await hear(service, answer(401), inboxes=20, naps=39)
+    side_by_side = await hear(answer(401), inboxes=20, naps=39)
     assert side_by_side.tokens == 1
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_the_time_that_a_busy_service_asks_for_is_given_to_it(
-    status: int, service: Service, hear: Hear
-) -> None:
+async def test_the_time_that_a_busy_service_asks_for_is_given_to_it(status: int, hear: Hear) -> None:
     says = f"The request for the event stream was answered with {status}"
     for seconds, pause in (("30", 30), ("0", SHORTLY)):
-        heard = await hear(service, answer(status, b"", {"Retry-After": seconds}))
+        heard = await hear(answer(status, b"", {"Retry-After": seconds}))
         assert not heard.complaint(pause, says)
 
 
-async def test_a_line_that_breaks_is_tried_again_soon(service: Service, hear: Hear) -> None:
-    says = f"the connection to 127.0.0.1:{service.port} was lost"
+async def test_a_line_that_breaks_is_tried_again_soon(hear: Hear) -> None:
     found = {}
     for title in (*BROKEN, "no HTTP at all", "a header without an end", "a thousand headers"):
-        heard = await hear(service, LINES[title])
+        heard = await hear(LINES[title])
+        says = f"the connection to 127.0.0.1:{heard.port} was lost"
         found[title] = heard.complaint(SHORTLY, says, 2 if title in BROKEN else 1)
     check(found)
 
@@ -177,19 +167,19 @@ NO_STREAM = {
 }
 
 
-async def test_what_is_no_event_stream_is_left_alone_for_five_minutes(service: Service, hear: Hear) -> None:
+async def test_what_is_no_event_stream_is_left_alone_for_five_minutes(hear: Hear) -> None:
     found = {}
     for title, script in NO_STREAM.items():
-        heard = await hear(service, script)
+        heard = await hear(script)
         found[title] = heard.complaint(FIVE_MINUTES, "and no event stream")
     check(found)
 
 
-async def test_no_redirect_is_followed(service: Service, hear: Hear, elsewhere: ScriptedServer) -> None:
+async def test_no_redirect_is_followed(hear: Hear, elsewhere: ScriptedServer) -> None:
     found = {}
     for title, (location, says) in locations(elsewhere).items():
         head = b"HTTP/1.1 307 Any\r\nContent-Length: 0\r\nLocation: "
-        heard = await hear(service, head + location + b"\r\n\r\n")
+        heard = await hear(head + location + b"\r\n\r\n")
         found[title] = heard.complaint(FIVE_MINUTES, says)
     assert elsewhere.connections == 0
     check(found)
@@ -199,18 +189,14 @@ STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00" * 1000 + b"data: \xff\xfe\n\n", b"data: {}\n\n" * 100])
-async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(
-    body: bytes, service: Service, hear: Hear
-) -> None:
-    heard = await hear(service, lambda connection: connection.sendall(STREAM_HEAD + body))
+async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(body: bytes, hear: Hear) -> None:
+    heard = await hear(lambda connection: connection.sendall(STREAM_HEAD + body))
     assert heard.rang
     assert heard.pause <= SHORTLY * SPREAD
 
 
-async def test_a_stream_that_would_keep_the_loop_busy_is_closed_for_five_minutes(
-    service: Service, hear: Hear
-) -> None:
-    heard = await hear(service, lambda connection: connection.sendall(STREAM_HEAD + b"data:\n\n" * 101))
+async def test_a_stream_that_would_keep_the_loop_busy_is_closed_for_five_minutes(hear: Hear) -> None:
+    heard = await hear(lambda connection: connection.sendall(STREAM_HEAD + b"data:\n\n" * 101))
     assert FIVE_MINUTES <= heard.pause <= FIVE_MINUTES * SPREAD
     text = "closed for 300 s, as it has more than 100 events in a second"
     assert f"Event stream of inbox {SOME_ID}: {text}" in heard.text
