@@ -10,8 +10,6 @@ from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.rules.oauth import OAuth
 from airflow_provider_workflow.emulator.server import EmulatorServer
 
-HOURS_10 = 36000.0
-
 
 class MemoryStore:
     """
@@ -42,7 +40,7 @@ def authorize(oauth: OAuth, redirect_uri: str, state: str = "any", scope: str = 
     return {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
 
 
-def logged_in(emulator: EmulatorServer, life: float = HOURS_10, scope: str = "external") -> UserTokens:
+def logged_in(emulator: EmulatorServer, life: float = 36000.0, scope: str = "external") -> UserTokens:
     """
     Tokens of a user who has just logged in.
 
