@@ -1,8 +1,6 @@
-"""What the package keeps for the whole process, reset for each test."""
+"""What is of the machine, and what the package keeps for the whole process, reset for each test."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,11 +14,8 @@ FROM_ENVIRONMENT = (
 
 
 @pytest.fixture(autouse=True)
-def isolated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Tokens, rate gates and names of another test, and the machine's proxies, reach no test."""
+def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's proxies and certificates reach no test."""
     for name in FROM_ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    forget()
-    yield
-    forget()

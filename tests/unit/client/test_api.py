@@ -30,6 +30,7 @@ def test_the_authorization_url_names_what_the_connection_lacks() -> None:
 def test_guess_and_templates_send_the_client_id_and_no_token(send: Sender, emulator: EmulatorServer) -> None:
     guess = send(api.guess("Send an émail for each new order in the shop"))
     assert guess["steps"][0]["step"]["app"]
+    assert guess["steps"][0]["alternatives"][0]["api"]
     assert guess["prefilled_url"].startswith(emulator.base_url)
     assert len(send(api.list_templates(limit=1))) == 1
     asked, listed = emulator.requests

@@ -19,8 +19,6 @@ from tests.unit.fake_clock import FakeClock
 
 LONG = 10.0
 """Seconds that a test gives to what should come at once."""
-A_DAY = 86400.0
-"""Seconds that do not pass by the clock of a test."""
 STREAMS = 10
 """Event streams that may be open at once."""
 
@@ -44,7 +42,7 @@ async def nothing_leaks() -> AsyncIterator[None]:
 
 
 async def is_woken_up(listener: WakeUps) -> bool:
-    return await asyncio.wait_for(listener.wait(A_DAY), LONG)
+    return await asyncio.wait_for(listener.wait(seconds=86400), LONG)  # which do not pass by the fake clock
 
 
 async def silent(listener: WakeUps) -> bool:

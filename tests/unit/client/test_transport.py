@@ -24,7 +24,6 @@ from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import AsyncSender, Sender, StepsSender, SyncSender
 
 INBOX = answer(200, {"id": SOME_ID, "status": "active"})
-LEASE = answer(201, {"lease_id": "l", "results": []})
 
 
 @pytest.fixture

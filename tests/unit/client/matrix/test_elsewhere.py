@@ -102,14 +102,18 @@ def test_the_next_page_comes_from_the_connections_own_host(
     address = following.format(elsewhere=elsewhere.url)
     wanted = {"id": "2", "name": "wanted", "status": "active"}
     service.script(
-        answer(200, {"results": [{"id": "1", "name": "other", "status": "active"}], "next": address}),
+        answer(
+            200,
+            {"results": [{**wanted, "id": str(n), "name": f"other {n}"} for n in (0, 1)], "next": address},
+        ),
         answer(200, {"results": [wanted], "next": None}),
         answer(200, wanted),
     )
     with closing(SyncSender(service.settings())) as sender:
         found = sender.run(LISTINGS[listing]())
-    assert [inbox["id"] for inbox in found] == ["1", "2"] if listing != "a name" else found == wanted
+    assert [inbox["id"] for inbox in found] == ["0", "1", "2"] if listing != "a name" else found == wanted
     assert len(service.requests) == (3 if listing == "a name" else 2)
+    assert (b"cursor=more " if listing == "messages" else b"offset=2") in service.requests[1].splitlines()[0]
     assert elsewhere.connections == 0
 
 
