@@ -13,6 +13,18 @@ from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.emulator.settings import Settings
 
+BASIC = ("demo-client", "demo-secret")
+REDIRECT = "http://127.0.0.1:8900/callback"
+PAGE = {
+    "response_type": "code",
+    "client_id": BASIC[0],
+    "redirect_uri": REDIRECT,
+    "scope": "workflow workflow:write",
+    "response_mode": "query",
+    "state": "s t&",
+}
+"""What the authorization page is opened with."""
+
 
 @pytest.fixture
 def store() -> Store:

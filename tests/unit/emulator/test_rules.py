@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -18,7 +17,8 @@ from airflow_provider_workflow.emulator.rules.errors import (
 )
 from airflow_provider_workflow.emulator.rules.oauth import EVENTS, INBOX, PROMOTIONS, Admission
 from airflow_provider_workflow.emulator.rules.store import Store
-from airflow_provider_workflow.emulator.rules.workflows import guess
+from tests.unit.client.stores import authorize
+from tests.unit.emulator.conftest import BASIC, PAGE, REDIRECT
 
 
 def test_a_lease_runs_out_although_the_service_was_started_again(tmp_path: Path) -> None:
@@ -125,9 +125,6 @@ def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> N
     (leased,) = store.messages.lease(inbox_id)["results"]
     expected = {"error_message": None, "possible_duplicate_data": True, "lease_count": 3}
     assert leased["message_attributes"] == expected
-
-
-def test_an_unknown_message_has_no_attributes(store: Store, inbox_id: str) -> None:
     with pytest.raises(ServiceError, match="message_id"):
         store.messages.set_attributes(inbox_id, "nobody", {})
 
@@ -161,20 +158,8 @@ def test_the_summary_tells_of_every_message(store: Store, inbox_id: str) -> None
     assert "messages" not in store.messages.summary(inbox_id, with_messages=False)
 
 
-BASIC = ("demo-client", "demo-secret")
-REDIRECT = "http://127.0.0.1:8900/callback"
-PAGE = {
-    "response_type": "code",
-    "client_id": "demo-client",
-    "redirect_uri": REDIRECT,
-    "scope": "workflow workflow:write",
-    "response_mode": "query",
-    "state": "s t&",
-}
-
-
 def code(store: Store) -> str:
-    return parse_qs(urlsplit(store.tokens.approve(PAGE)).query)["code"][0]
+    return authorize(store.tokens, REDIRECT)["code"]
 
 
 def exchange(store: Store, value: str, redirect_uri: str = REDIRECT) -> dict[str, object]:
@@ -209,6 +194,16 @@ def test_a_code_lives_for_two_minutes_and_belongs_to_its_redirect_uri(store: Sto
         exchange(store, second)
 
 
+@pytest.mark.specification("14.3 refresh")
+def test_a_refresh_token_is_used_once_and_never_expires(store: Store) -> None:
+    first = exchange(store, code(store))
+    store.clock.advance(10 * 365 * 86400)
+    form = {"grant_type": "refresh_token", "refresh_token": str(first["refresh_token"])}
+    assert store.tokens.grant(form, BASIC)["refresh_token"] != first["refresh_token"]
+    with pytest.raises(ServiceError, match="invalid_grant"):
+        store.tokens.grant(form, BASIC)
+
+
 @pytest.mark.specification("10 redirect_uri", "14.1 redirect URIs")
 def test_a_stranger_gets_no_redirect(store: Store) -> None:
     for change in (
@@ -224,16 +219,12 @@ def test_a_stranger_gets_no_redirect(store: Store) -> None:
     store.tokens.page_fault({**PAGE, "redirect_uri": "http://127.0.0.1:5555/any"})
 
 
-@pytest.mark.specification("10 response_type", "10 response_mode", "10 scope")
+@pytest.mark.specification("10 response_type", "10 response_mode", "10 scope", "10 state")
 def test_faults_of_the_page_are_named_as_the_rfc_does(store: Store) -> None:
     assert store.tokens.page_fault(PAGE) is None
     assert store.tokens.page_fault({**PAGE, "response_type": "token"}) == "unsupported_response_type"
     assert store.tokens.page_fault({**PAGE, "response_mode": "fragment"}) == "invalid_request"
     assert store.tokens.page_fault({**PAGE, "scope": ""}) == "invalid_scope"
-
-
-@pytest.mark.specification("10 response_mode", "10 state")
-def test_no_parameter_of_the_page_may_be_left_out(store: Store) -> None:
     for parameter in ("response_type", "response_mode", "state", "scope"):
         assert store.tokens.page_fault({name: PAGE[name] for name in PAGE if name != parameter}) is not None
 
@@ -268,19 +259,3 @@ def test_a_token_of_another_scope_is_refused(store: Store) -> None:
     token = store.tokens.issue("workflow promotions:read").value
     assert admission_of(store, f"Bearer {token}", INBOX) == (401, "invalid_audience")
     assert admission_of(store, f"Bearer {token}", PROMOTIONS) == (403, "forbidden")
-
-
-@pytest.mark.specification("13.1 200")
-def test_the_answer_has_every_field_of_the_specification() -> None:
-    answer = guess("when an order comes in, tell the chat channel.", "http://host")
-    assert answer["title"] == "When an order comes in, tell the chat channel"
-    assert answer["steps"][0] == {
-        "step": {"title": "New Order", "app": "Shop", "api": "ShopAPI@1.0.0"},
-        "alternatives": [
-            {"title": "New Email", "app": "Mail", "api": "MailAPI@1.0.0"},
-            {"title": "New Message", "app": "Chat", "api": "ChatAPI@1.0.0"},
-        ],
-    }
-    assert answer["steps"][1]["step"]["title"] == "Send Message"
-    assert answer["prefilled_url"] == "http://host/editor?step=ShopAPI%401.0.0&step=ChatAPI%401.0.0"
-    assert "messages" not in answer
