@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
-from urllib.parse import quote, quote_plus, urlencode
+from urllib.parse import quote
 
 import pytest
 
@@ -54,18 +53,14 @@ def test_an_alarming_entry_is_seen(text: str) -> None:
 
 FORMS = {
     "as it is": lambda secret: f"the secret is {secret}.",
-    "JSON": lambda secret: json.dumps({"password": secret}),
     "JSON in JSON": lambda secret: json.dumps(json.dumps({"password": secret})),
-    "repr": lambda secret: repr({"password": secret}),
     "an address": lambda secret: f"https://a/{quote(secret, safe='')}",
-    "a user of an address": lambda secret: f"https://id:{quote_plus(secret)}@a/",
-    "a query": lambda secret: urlencode({"code": secret}),
-    "a page": lambda secret: html.escape(secret),
     "HTTP Basic": lambda secret: "Basic " + base64.b64encode(f"an-id:{secret}".encode()).decode(),
     "base64, one further": lambda secret: base64.b64encode(f"any-id:{secret}".encode()).decode(),
     "base64, two further": lambda secret: base64.b64encode(f"many-id:{secret}.".encode()).decode(),
     "base64 for addresses": lambda secret: base64.urlsafe_b64encode(json.dumps([secret]).encode()).decode(),
 }
+"""A secret holds letters that no form escapes; in base64 they begin at one of three places."""
 
 
 @pytest.mark.parametrize("form", FORMS)

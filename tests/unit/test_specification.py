@@ -1,4 +1,6 @@
 """
+The service's specification, held against tests, client and emulator, which state its routes independently.
+
 Every row has a test that names it: ``@pytest.mark.specification("9.1 refresh")``, where 9.1 is a section of
 ``docs/service.md``. A row may have several tests, and a test several rows.
 """
@@ -6,10 +8,15 @@ Every row has a test that names it: ``@pytest.mark.specification("9.1 refresh")`
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.emulator.web.app import OPERATIONS
+from tests.unit.client.calls import OPERATIONS as CALLS
+from tests.unit.client.calls import make
 from tests.unit.documents import ROOT, service_sections
 
 HERE = Path(__file__).parent
@@ -72,3 +79,30 @@ def test_every_reference_names_a_section_that_exists() -> None:
     found = {(name, number) for name, text in sources() for number in numbers_in(text)}
     assert len(found) > 50
     assert not [each for each in sorted(found) if each[1] not in SECTIONS]
+
+
+PAGES_OF_A_BROWSER = {"authorize", "editor"}
+SERVICE = [each for each in OPERATIONS if each.family != "control"]
+
+
+def test_the_list_of_calls_of_these_tests_is_complete() -> None:
+    functions = inspect.getmembers(api, inspect.isfunction)
+    public = {name: made for name, made in functions if not name.startswith("_")}
+    makers = {name for name, made in public.items() if "Call[" in made.__annotations__.get("return", "")}
+    assert makers == set(CALLS)
+
+
+def test_the_emulator_has_no_route_of_the_service_without_a_call() -> None:
+    reached = {operation for operation, _ in CALLS.values()}
+    assert {each.name for each in SERVICE} - reached == PAGES_OF_A_BROWSER
+
+
+def test_call_and_route_belong_to_the_same_rate_limit() -> None:
+    limits = {(each.name, each.family) for each in SERVICE if each.name not in PAGES_OF_A_BROWSER}
+
+    assert limits == {(operation, make(name).family.value) for name, (operation, _) in CALLS.items()}
+
+
+def test_the_emulator_serves_both_published_inbox_prefixes() -> None:
+    prefixes = {re.sub(r"/inboxes.*", "", each.path) for each in SERVICE if each.family == "inbox"}
+    assert prefixes == {"/trigger-inbox/v1", "/trigger-inbox/api/v1"}

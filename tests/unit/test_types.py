@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import results
-from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import without_lease
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.types import DeadLetter, DispatchResult, LeasedMessage, Message
+from airflow_provider_workflow.types import DispatchResult, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
 
 PACKAGE = "airflow_provider_workflow"
@@ -138,7 +137,5 @@ def test_a_message_has_the_fields_of_its_type() -> None:
     assert set(replaced) == Message.__required_keys__ | Message.__optional_keys__
 
 
-def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
-    conf = conf_of(LEASED, "connection", "inbox", "dag", Reason.TARGET, "gone", "run")
-    assert {*conf} == {*DeadLetter.__annotations__}
+def test_a_result_has_the_fields_of_its_type() -> None:
     assert {"inbox_id", *results.Counts().result} == set(DispatchResult.__annotations__)
