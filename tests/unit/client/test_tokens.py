@@ -288,6 +288,10 @@ def test_which_connections_share_a_token(first: dict[str, Any], second: dict[str
     assert token_key(one, "external") != token_key(other, "promotions:write")
 
 
+def test_the_key_of_a_token_does_not_hold_the_secret() -> None:
+    assert not any("a-secret" in part for part in token_key(SETTINGS, "external"))
+
+
 def test_a_forked_child_does_not_wait_for_a_renewal_of_its_parent() -> None:
     owner = asking(TOKENS)
     pid = os.fork()

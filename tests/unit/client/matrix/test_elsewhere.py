@@ -101,11 +101,9 @@ def test_the_next_page_comes_from_the_connections_own_host(
 ) -> None:
     address = following.format(elsewhere=elsewhere.url)
     wanted = {"id": "2", "name": "wanted", "status": "active"}
+    others = [{**wanted, "id": str(n), "name": f"other {n}"} for n in (0, 1)]
     service.script(
-        answer(
-            200,
-            {"results": [{**wanted, "id": str(n), "name": f"other {n}"} for n in (0, 1)], "next": address},
-        ),
+        answer(200, {"results": others, "next": address}),
         answer(200, {"results": [wanted], "next": None}),
         answer(200, wanted),
     )
