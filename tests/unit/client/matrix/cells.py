@@ -107,6 +107,8 @@ class Expected:
         if not str(error).isprintable():
             found.append(f"no single line: {str(error)!r}")
         found += [f"secrets are shown by {place}" for place in told(error, SECRETS)]
+        heads = [each.splitlines()[0].decode() for each in (*outcome.requests, *outcome.token_requests)]
+        found += [f"a secret is in {head!r}" for head in heads if any(each in head for each in SECRETS)]
         sent, tokens = by(outcome.kind, self.sent), by(outcome.kind, self.tokens)
         if outcome.sent != sent:
             found.append(f"sent {outcome.sent} times and not {sent}")

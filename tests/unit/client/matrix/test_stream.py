@@ -102,9 +102,8 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
                     bell = await listening.enter_async_context(listen(client, name, streams=inboxes))
                 pause = await asyncio.wait_for(left, LONG)
                 rang = await bell.wait(0)
-            return Heard(
-                *(service.port, rang, pause, len(service.requests), len(service.token_requests)), caplog.text
-            )
+            asked = len(service.requests), len(service.token_requests)
+            return Heard(service.port, rang, pause, *asked, caplog.text)
 
     return once
 
