@@ -12,12 +12,13 @@ import math
 import os
 import secrets
 import shutil
+import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.crash.account import Account, table
@@ -25,9 +26,9 @@ from tests.crash.memory import Memory
 from tests.crash.recipes import RECIPES, Recipe
 from tests.crash.saboteur import Saboteur
 from tests.crash.scene import Scene
-from tests.crash.service import LATENCY_SECONDS, NAME, Service, free_port
+from tests.crash.service import LATENCY_SECONDS, NAME, Service
 from tests.crash.targets import are_whole
-from tests.crash.topology import HEALING, Topology, topology
+from tests.crash.topology import HEALING, Topology, exit_code
 from tools.evidence import record
 from tools.local_airflow import LocalAirflow
 
@@ -42,7 +43,6 @@ MENDED_SECONDS = 120.0
 SECONDS_BETWEEN_ACTS = 5.0
 DAG_IDS = ("listen", "drain", "handle_decorated_listener", "work_in_batches", "work_first", "read_events")
 """The listener of each recipe."""
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -91,36 +91,17 @@ class Plan:
     @property
     def command(self) -> str:
         """What to run to see it again."""
-        numbers = {"MESSAGES": self.messages, "MINUTES": f"{self.minutes:g}", "SEED": self.seed}
-        kills = {"KILLS": self.kills} if self.kills else {}
-        inboxes = {"INBOXES": f'"{" ".join(self.recipes)}"'} if self.recipes else {}
-        return " ".join(
-            [
-                "make crash-test",
-                *(f"{name}={value}" for name, value in {**numbers, **kills, **inboxes}.items()),
-            ]
-        )
-
-
-def main() -> int:
-    plan = Plan.of_environment()
-    home = Path(tempfile.mkdtemp(prefix="workflow-crash-"))
-    kept = False
-    try:
-        with topology() as chosen:
-            kept = crash(plan, chosen, home)
-    finally:
-        if kept:
-            shutil.rmtree(home)
-        else:
-            print(f"What Airflow and the emulator wrote is in {home}")
-    return 0 if kept else 1
+        words = [f"MESSAGES={self.messages}", f"MINUTES={self.minutes:g}", f"SEED={self.seed}"]
+        words += [f"KILLS={self.kills}"] if self.kills else []
+        words += [f'INBOXES="{" ".join(self.recipes)}"'] if self.recipes else []
+        return " ".join(["make crash-test", *words])
 
 
 def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
     """Do it; whether every promise was kept."""
     announce(plan, chosen)
-    service = Service(free_port())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        service = Service(listener.getsockname()[1])
     recipes = plan.chosen
     with running(plan, chosen, service, home) as airflow:
         airflow.wait_for_dags(DAG_IDS)
@@ -207,24 +188,13 @@ def running(plan: Plan, chosen: Topology, service: Service, home: Path) -> Itera
     worked.mkdir()
     # A copy: the file of the targets is broken and mended.
     dags_folder = Path(shutil.copytree(Path(__file__).parent / "dags", home / "dags"))
-    airflow = LocalAirflow(
-        home,
-        dags_folder,
-        {"workflow_default": service.connection_json()},
-        {
-            **HEALING,
-            **chosen.env,
-            "WORKFLOW_CRASH_WORKED": str(worked),
-            "WORKFLOW_CRASH_LEASE_LIMIT": str(plan.lease_limit),
-            "PYTHONPATH": str(ROOT),
-        },
-        parallelism=8,
-        executor=chosen.executor,
-        sql_alchemy_conn=chosen.database,
-        log_level="INFO",
-        components=chosen.components,
-        quick=False,
-    )
+    env = {
+        **HEALING,
+        "WORKFLOW_CRASH_WORKED": str(worked),
+        "WORKFLOW_CRASH_LEASE_LIMIT": str(plan.lease_limit),
+    }
+    connections = {"workflow_default": service.connection_json()}
+    airflow = chosen.airflow(home, dags_folder, connections, env, quick=False)
     state = str(home / "emulator.db")
     with airflow:
         airflow.start_process(
@@ -249,4 +219,4 @@ def put_steadily(
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(exit_code("crash", partial(crash, Plan.of_environment())))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import time
 from datetime import datetime
 from typing import Any
@@ -105,11 +104,3 @@ class Service:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.local_airflow import COMPONENTS, LocalAirflow
 
 POSTGRES_VARIABLE = "WORKFLOW_TEST_POSTGRES"
 """Address of a PostgreSQL server on which databases may be created: ``postgresql://user@host:port/database``."""
@@ -47,6 +53,42 @@ class Topology:
     database: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
+    def airflow(
+        self, home: Path, dags: Path, connections: Mapping[str, str], env: Mapping[str, str], **options: Any
+    ) -> LocalAirflow:
+        """An Airflow of these processes, with the package and the tests of this checkout."""
+        return LocalAirflow(
+            home,
+            dags,
+            connections,
+            {**self.env, **env, "PYTHONPATH": str(Path(__file__).parents[2])},
+            parallelism=8,
+            executor=self.executor,
+            sql_alchemy_conn=self.database,
+            log_level="INFO",
+            components=self.components,
+            **options,
+        )
+
+
+def exit_code(name: str, holds: Callable[[Topology, Path], bool]) -> int:
+    """
+    Try something in a folder, which is kept for a look at it unless everything held.
+
+    :param name: a part of the folder's name.
+    :param holds: what to try; whether everything held.
+    """
+    home, held = Path(tempfile.mkdtemp(prefix=f"workflow-{name}-")), False
+    try:
+        with topology() as chosen:
+            held = holds(chosen, home)
+    finally:
+        if held:
+            shutil.rmtree(home)
+        else:
+            print(f"What was written is in {home}")
+    return 0 if held else 1
+
 
 @contextmanager
 def topology() -> Iterator[Topology]:
@@ -57,7 +99,8 @@ def topology() -> Iterator[Topology]:
     """
     postgres, redis_url = os.environ.get(POSTGRES_VARIABLE), os.environ.get(REDIS_VARIABLE)
     if not (postgres and redis_url):
-        yield smallest()
+        # Tasks run below the scheduler.
+        yield Topology("SQLite, LocalExecutor, one of each", COMPONENTS)
         return
     import redis
 
@@ -66,34 +109,18 @@ def topology() -> Iterator[Topology]:
         yield production(address, redis_url)
 
 
-def smallest() -> Topology:
-    """One process of each kind; tasks run below the scheduler."""
-    return Topology(
-        name="SQLite, LocalExecutor, one of each",
-        components={
-            "scheduler": ["scheduler", "--skip-serve-logs"],
-            "triggerer": ["triggerer", "--skip-serve-logs"],
-            "dag-processor": ["dag-processor"],
-            "api-server": ["api-server"],
-        },
-    )
-
-
 def production(address: str, redis_url: str) -> Topology:
     """Two of everything that Airflow can have two of, on PostgreSQL and Celery over Redis."""
-    twice = {
-        "scheduler": ["scheduler", "--skip-serve-logs"],
-        "triggerer": ["triggerer", "--skip-serve-logs"],
-    }
-    components = {f"{name}-{number}": words for name, words in twice.items() for number in (1, 2)}
+    components = {name: COMPONENTS[name] for name in ("dag-processor", "api-server")}
     for number in (1, 2):
+        components |= {f"{name}-{number}": COMPONENTS[name] for name in ("scheduler", "triggerer")}
         components[f"worker-{number}"] = [
             *("celery", "worker", "--skip-serve-logs", "--without-mingle", "--without-gossip"),
             *("--concurrency", "4", "--pid", f"worker-{number}.pid"),
         ]
     return Topology(
         name="PostgreSQL, CeleryExecutor on Redis, two schedulers, triggerers and workers, one API server",
-        components={**components, "dag-processor": ["dag-processor"], "api-server": ["api-server"]},
+        components=components,
         executor="CeleryExecutor",
         database=for_airflow(address),
         env={

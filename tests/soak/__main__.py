@@ -8,14 +8,13 @@ no watcher raised an alarm, and each message had its one run.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.crash import account
-from tests.crash.topology import Topology, topology
+from tests.crash.topology import Topology, exit_code
 from tests.soak.recipes import IDLE, RECIPES
 from tests.soak.report import judged, table, unclosed
 from tests.soak.sampling import Sampler
@@ -31,17 +30,7 @@ END_SECONDS = 300.0
 def main() -> int:
     minutes = float(os.environ.get("MINUTES") or 30)
     rate = float(os.environ.get("RATE") or 1)
-    home = Path(tempfile.mkdtemp(prefix="workflow-soak-"))
-    kept = False
-    try:
-        with topology() as chosen:
-            kept = soak(minutes * 60, rate, chosen, home)
-    finally:
-        if kept:
-            shutil.rmtree(home)
-        else:
-            print(f"What Airflow wrote is in {home}")
-    return 0 if kept else 1
+    return exit_code("soak", partial(soak, minutes * 60, rate))
 
 
 def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:

@@ -24,12 +24,10 @@ from tests.soak import probe, sampling
 from tests.soak.recipes import IDLE, INBOXES, LISTENER_CONN, RECIPES, USER_CONN
 from tests.soak.sampling import Sampler
 from tools.airflow_settings import create_database
-from tools.local_airflow import LocalAirflow
 
 TOKEN_SECONDS = 20.0
 """How long an access token lives: it is renewed every 10 s, and every event stream ends when its own does."""
 USER_TOKEN_SECONDS = 120.0
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -123,21 +121,8 @@ def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
     """The whole of it, in a home that is empty."""
     inside(home).mkdir()
     with Services.started() as services:
-        airflow = LocalAirflow(
-            home,
-            Path(__file__).parent / "dags",
-            services.connections(home),
-            {
-                **chosen.env,
-                "WORKFLOW_SOAK_INSIDE": str(inside(home)),
-                "PYTHONPATH": str(ROOT),
-            },
-            parallelism=8,
-            executor=chosen.executor,
-            sql_alchemy_conn=chosen.database,
-            log_level="INFO",
-            components=chosen.components,
-        )
+        dags, env = Path(__file__).parent / "dags", {"WORKFLOW_SOAK_INSIDE": str(inside(home))}
+        airflow = chosen.airflow(home, dags, services.connections(home), env)
         # Before anything starts: without his tokens the user's watcher would begin with a long pause.
         create_database(sys.executable, home, airflow.env)
         store(services.users, airflow.env, expires_in=USER_TOKEN_SECONDS)
