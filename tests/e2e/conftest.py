@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import fcntl
 import inspect
 import itertools
 import json
 import os
 import re
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +21,6 @@ from tests.e2e.leaks import check_that_no_secret_was_left
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
-from tools.sessions import end_sessions
 
 DAGS_FOLDER = Path(__file__).parent / "dags"
 ROOT = Path(__file__).parents[2]
@@ -35,9 +31,8 @@ AT_ONCE = 4
 ENDED = pytest.StashKey[dict[str, Future[None]]]()
 """What became of them."""
 LONG = (
-    "test_soak",
+    "test_programs",
     "test_demo",
-    "test_crash",
     "test_examples",
     "test_distribution",
     "test_secrets_at_debug",
@@ -52,10 +47,7 @@ LONG = (
     "test_hostile",
     "test_batches",
 )
-"""
-Files that take longest: begun first, so that no process is left alone with one in the end. The demo is beside
-the soak, as the crash test waits for the Redis database of the soak.
-"""
+"""Files that take longest: begun first, so that no process is left alone with one in the end."""
 SETTINGS = {
     # A triggerer that was killed counts as alive for this long; its triggers wait until then.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
@@ -82,36 +74,6 @@ def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, int]:
     """
     long = LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
     return is_shared, long
-
-
-@pytest.fixture
-def make_alone() -> Iterator[Callable[..., str]]:
-    """
-    Makes a target that empties the one Redis database that the environment names; returns what it says.
-
-    Tests with such a target wait for each other.
-    """
-
-    def make(*arguments: str, seconds: float) -> str:
-        process = subprocess.Popen(
-            ["make", "--no-print-directory", *arguments],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            said, _ = process.communicate(timeout=seconds)
-        finally:
-            end_sessions([process.pid], grace=10)
-        print(said)
-        assert process.returncode == 0, said
-        return said
-
-    with (Path(tempfile.gettempdir()) / f"workflow-test-redis-{os.getuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield make
 
 
 @pytest.fixture(scope="session")
