@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox
-from tests.e2e.watching import dag_file, events_of, pause, publishing, restart_triggerer
+from tests.e2e.watching import dag_file, pause, publishing, restart_triggerer, worked_on
 
 IMPORTS = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -42,14 +42,9 @@ def text_of(name, trigger=TRIGGER) -> str:
 
 def stored(stage, name) -> list[dict]:
     """The messages in the stored events of an asset."""
-    return [message for event in events_of(stage, name) for message in messages_of(event["extra"])]
-
-
-def worked_on(stage, name) -> list[str]:
-    """Ids of the messages that finished runs of a DAG were given."""
-    api = stage.airflow.api
-    done = [run["dag_run_id"] for run in api.dag_runs(name) if run["state"] == "success"]
-    return [message_id for run_id in done for message_id in api.xcom(name, run_id, "work") or []]
+    return [
+        message for event in stage.airflow.api.asset_events(name) for message in messages_of(event["extra"])
+    ]
 
 
 def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> dict[str, int]:
@@ -140,4 +135,4 @@ def test_each_message_has_a_run_of_its_own_however_often_its_triggerer_is_killed
     duplicates = found.pop("duplicates")
     assert found == {"acknowledged": 20, "lost": 0, "hidden": 0, "stranded": 0}
     assert {len(each) for each in given} == {1}
-    assert len(given) == len(events_of(stage, name)) == 20 + duplicates
+    assert len(given) == len(api.asset_events(name)) == 20 + duplicates

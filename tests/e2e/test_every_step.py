@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.watching import restart_triggerer
+from tests.e2e.watching import expire_what_was_not_handed_over, restart_triggerer
 
 pytestmark = pytest.mark.since(3, 3, "leases and acknowledgements in this order")
 IN_TRIGGERER, ON_WORKER = "triggerer", "worker"
@@ -90,8 +90,7 @@ def test_a_process_killed_at_a_step_loses_and_doubles_nothing(stage, inbox, stop
     kill_at(step, stage, inbox, stops)
     later = inbox.put({"n": 4})
     if step.where == IN_TRIGGERER:
-        if run.task["state"] == "deferred":
-            inbox.expire_leases()
+        expire_what_was_not_handed_over(inbox, run)
         restart_triggerer(stage)
     else:
         run.reaches("up_for_retry")

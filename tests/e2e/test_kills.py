@@ -7,13 +7,7 @@ import signal
 
 import pytest
 
-from tests.e2e.watching import restart_triggerer
-
-
-def expire_what_was_not_handed_over(inbox, run) -> None:
-    """End the lease of a triggerer that is gone, unless its event arrived and a task works on it."""
-    if run.task["state"] == "deferred":
-        inbox.expire_leases()
+from tests.e2e.watching import expire_what_was_not_handed_over, restart_triggerer
 
 
 def test_a_triggerer_killed_between_lease_and_hand_over_loses_nothing(stage, inbox):

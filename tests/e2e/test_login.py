@@ -47,16 +47,6 @@ def test_a_user_logs_in_and_a_task_uses_his_token(stage, inbox, environment):
     assert stage.emulator.store.tokens.issued[used].grant == "authorization_code", "the one just stored"
 
 
-def test_doctor_finds_its_way_to_the_service_and_through_this_airflow(stage, environment):
-    stage.airflow.wait_for_dags(["listener"])
-    done = run([*SCRIPT, "doctor"], environment)
-    # Inboxes of other tests may be paused, or worse.
-    for check in ("connection", "token", "inbox_api", "triggerer", "dags"):
-        assert f"ok       {check}: " in done.stdout
-    assert "listener listener" in done.stdout
-    assert "Traceback" not in done.stderr
-
-
 def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environment, inbox):
     connection = json.loads(environment["AIRFLOW_CONN_WORKFLOW_USER"])
     stage.airflow.api.request(
@@ -68,7 +58,9 @@ def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environme
             "extra": json.dumps(connection["extra"]),
         },
     )
-    examine = [*SCRIPT, "doctor", "--conn-id", "workflow_in_database", "--inbox", inbox.name, "-o", "json"]
+    stage.airflow.wait_for_dags(["listener"])
+    chosen = ["--conn-id", "workflow_in_database", "--inbox", inbox.name, "--listener-dag-id", "listener"]
+    examine = [*SCRIPT, "doctor", *chosen, "--output", "json"]
     before = {each["check"]: each for each in json.loads(run(examine, environment).stdout)}
     assert before["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_in_database"
 
@@ -77,5 +69,8 @@ def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environme
     done = run([*IN_AIRFLOW, *examine[1:]], environment)
     after = {each["check"]: each for each in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
-    assert after["inbox_api"]["status"] == "ok"
+    checks = ("connection", "token", "inbox_api", "triggerer", "dags")
+    assert {after[check]["status"] for check in checks} == {"ok"}
+    assert "listener listener" in after["dags"]["detail"]
+    assert "Traceback" not in done.stderr
     assert not [token for token in stored_tokens(stage) if token in done.stdout + done.stderr + said]

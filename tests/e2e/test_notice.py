@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.stage import Run, Stage
-from tests.e2e.watching import dag_file, events_of, pause, restart_triggerer
+from tests.e2e.watching import dag_file, pause, restart_triggerer
 
 DAG_FILE = """
 from datetime import timedelta
@@ -95,9 +95,9 @@ def put(inbox, count) -> list[str]:
 
 def ring_for(stage, inbox, count) -> list[str]:
     """Put messages, and wait until Airflow has stored an event for them."""
-    before = len(events_of(stage, inbox.name))
+    before = len(stage.airflow.api.asset_events(inbox.name))
     ids = put(inbox, count)
-    stage.until(lambda: len(events_of(stage, inbox.name)) > before, "the asset event")
+    stage.until(lambda: len(stage.airflow.api.asset_events(inbox.name)) > before, "the asset event")
     return ids
 
 
@@ -139,7 +139,7 @@ def test_every_message_has_one_run_whatever_happens_to_the_dag_and_to_its_watche
     pause(stage, dags_folder, name, paused=False)
     stage.until(watched.all_acknowledged, "what came while there was no watcher")
 
-    events, runs = len(events_of(stage, name)), len(api.dag_runs(name))
+    events, runs = len(api.asset_events(name)), len(api.dag_runs(name))
     watched.fault("hold", "ack")
     ids += put(watched, 20)
     stage.until(watched.held, "the one active run to be slow")
@@ -148,7 +148,7 @@ def test_every_message_has_one_run_whatever_happens_to_the_dag_and_to_its_watche
     watched.release_held()
     stage.until(watched.all_acknowledged, "what came while the one active run was slow")
     stage.until(lambda: {run["state"] for run in api.dag_runs(name)} == {"success"}, "no run to be waiting")
-    assert len(events_of(stage, name)) >= events + 4
+    assert len(api.asset_events(name)) >= events + 4
     # The slow run, one for the notices meanwhile, one for a late notice.
     assert len(api.dag_runs(name)) <= runs + 3, "notices during a slow run queue a run each"
 

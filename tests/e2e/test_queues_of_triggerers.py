@@ -12,6 +12,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.conftest import ROOT, SETTINGS
 from tests.e2e.places import queried
 from tests.e2e.stage import Inbox, Stage
+from tests.e2e.watching import worked_on
 from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "queued"
@@ -54,13 +55,6 @@ def start_triggerer(stage: Stage, queue: str) -> None:
 def watchers(stage: Stage) -> dict[str, tuple[str | None, int | None]]:
     """The queue of the watcher of each asset, and the triggerer that runs it."""
     return {name: (queue, triggerer) for name, _, queue, triggerer in queried(stage.airflow, WATCHERS)}
-
-
-def worked_on(stage: Stage, dag_id: str) -> list[str]:
-    """Ids of the messages that successful runs of a DAG were given."""
-    api = stage.airflow.api
-    runs = [run["dag_run_id"] for run in api.dag_runs(dag_id) if run["state"] == "success"]
-    return sorted(message_id for run_id in runs for message_id in api.xcom(dag_id, run_id, "work"))
 
 
 def test_a_watcher_with_a_queue_runs_only_in_the_triggerer_that_serves_it(stage):

@@ -8,14 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
-from tests.e2e.stage import Inbox, Stage
+from tests.e2e.stage import Inbox, Run, Stage
 
 
-def events_of(stage: Stage, asset: str) -> list[dict[str, Any]]:
-    """The events of an asset, oldest first; ``extra["payload"]`` is what the trigger's event carried."""
-    return stage.airflow.api.asset_events(asset)
+def worked_on(stage: Stage, dag_id: str) -> list[str]:
+    """Ids of the messages that successful runs of a DAG were given."""
+    api = stage.airflow.api
+    done = [run["dag_run_id"] for run in api.dag_runs(dag_id) if run["state"] == "success"]
+    return sorted(message_id for run_id in done for message_id in api.xcom(dag_id, run_id, "work") or [])
+
+
+def expire_what_was_not_handed_over(inbox: Inbox, run: Run) -> None:
+    """End the lease of a triggerer that is gone, unless its event arrived and a task works on it."""
+    if run.task["state"] == "deferred":
+        inbox.expire_leases()
 
 
 @contextmanager

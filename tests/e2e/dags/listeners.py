@@ -1,4 +1,4 @@
-"""DAGs that start runs of messages. Inbox and target come with the run's conf."""
+"""DAGs that start runs of messages. Inbox, target, and a connection if need be, come with the run's conf."""
 
 from datetime import timedelta
 
@@ -9,6 +9,8 @@ from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
 RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3), "retry_exponential_backoff": False}
+THROUGH = {"workflow_conn_id": "{{ dag_run.conf['conn_id'] }}"}
+"""Through a connection that a test has made."""
 ONCE = {"retries": 0}
 """One try, where a DAG below says nothing else."""
 SENSORS = {
@@ -18,6 +20,7 @@ SENSORS = {
     "listener_of_cards": {**DEFERRED, "match": "starts_with(payload.card, '4')"},
     "listener_with_room_for_three": {**DEFERRED, "max_unfinished_runs": 3},
     "listener_with_a_wrong_secret": {**DEFERRED, "workflow_conn_id": "workflow_wrong"},
+    "listener_through": {**DEFERRED, **RETRIES, **THROUGH, "retries": 30},
     "listener_of_a_user": {**DEFERRED, "workflow_conn_id": "workflow_user"},
     "poking_listener_of_a_user": {
         "deferrable": False,
@@ -39,6 +42,7 @@ for dag_id, arguments in SENSORS.items():
 
 DISPATCHERS = {
     "dispatcher": {},
+    "dispatcher_through": THROUGH,
     "dispatcher_with_retries": RETRIES,
     "dispatcher_with_dead_letters": {
         **RETRIES,
