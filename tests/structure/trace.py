@@ -32,16 +32,16 @@ import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import StateStore, Supervisor, TaskInstance
+from tests.unit.sensors import tasks
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 INBOX = "orders"
 TARGET = "handle"
 WAIT_SECONDS = 30.0
 """How long the trigger may take until it waits for messages, and then until it has leased one."""
-POLL_SECONDS = 60.0
-"""So long that an announcement which the trigger missed ends the trace with an error."""
+ARGUMENTS = {"inbox": INBOX, "trigger_dag_id": TARGET, "poll_interval": 60.0}
+"""Of the sensor; if its trigger misses the announcement, the next poll is too late for this trace."""
 STREAM_SECONDS = 0.2
 """How long after its headers an event stream may begin to announce messages."""
 
@@ -139,24 +139,13 @@ def sensor(scene: Scene, tracer: Tracer) -> None:
     event = asyncio.run(_fire(scene, tracer, deferral))
     pytest_plugin.reset()
     brought = json.loads(json.dumps({**(deferral.kwargs or {}), "event": event}))
-    resumed = _sensor()
+    resumed = tasks.sensor(**ARGUMENTS)
     with tracer:
         resumed.resume_execution(str(deferral.method_name), brought, scene.context)
 
 
-def _sensor() -> WorkflowInboxSensor:
-    return WorkflowInboxSensor(
-        task_id="wait",
-        inbox=INBOX,
-        trigger_dag_id=TARGET,
-        deferrable=True,
-        poll_interval=POLL_SECONDS,
-        retries=1,
-    )
-
-
 def _defer(scene: Scene, tracer: Tracer) -> TaskDeferred:
-    first = _sensor()
+    first = tasks.sensor(**ARGUMENTS)
     with tracer:
         try:
             first.execute(scene.context)
