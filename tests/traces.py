@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from traceback import walk_tb
 
 import airflow_provider_workflow
 
@@ -38,14 +38,8 @@ def told(error: BaseException, secrets: Collection[str]) -> list[str]:
 def variables(error: BaseException) -> Iterator[tuple[str, str]]:
     """Each local variable of a frame of ours that an error passed through: where it is, and its ``repr``."""
     for each in chain(error):
-        for frame in _frames(each.__traceback__):
+        for frame, _ in walk_tb(each.__traceback__):
             code = frame.f_code
             if code.co_filename.startswith(OURS):
                 place = f"{Path(code.co_filename).relative_to(OURS)}, {code.co_name}"
                 yield from ((f"{place}: {name}", repr(value)) for name, value in frame.f_locals.items())
-
-
-def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
-    while trace is not None:
-        yield trace.tb_frame
-        trace = trace.tb_next

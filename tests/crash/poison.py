@@ -14,7 +14,8 @@ PREFIX = "poison-"
 """The target DAGs reject messages whose ids begin so."""
 
 
-def _nested(levels: int) -> Any:
+def nested(levels: int) -> Any:
+    """Objects in each other."""
     value: Any = "bottom"
     for _ in range(levels):
         value = {"in": value}
@@ -26,7 +27,7 @@ PAYLOADS: tuple[Any, ...] = (
     {"text": "\ud800", "\udfff": 1},
     {"number": 2**70, "less": -(2**70)},
     {"number": 1.5e300},
-    _nested(300),
+    nested(300),
     [[[None, True, {}]]],
     {"__type": "dict", "__var": {"__classname__": "builtins.object", "__version__": 1, "__data__": "{}"}},
     {"text": "{{ 1 // 0 }} {% raise %}", "{{ ds }}": "key"},

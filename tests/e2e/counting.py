@@ -1,13 +1,12 @@
-"""A statsd server that adds up what Airflow's processes send it."""
+"""A statsd server that keeps what Airflow's processes send it."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
-from collections import Counter, defaultdict
-
-PREFIX = "airflow.workflow."
+from collections import defaultdict
 
 
 class Statsd:
@@ -21,8 +20,7 @@ class Statsd:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
         self._socket.bind(("127.0.0.1", 0))
-        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
-        self._gauges: dict[str, list[float]] = defaultdict(list)
+        self._lines: list[str] = []
 
     def __enter__(self) -> Statsd:
         threading.Thread(target=self._listen, daemon=True).start()
@@ -43,28 +41,21 @@ class Statsd:
             "AIRFLOW__METRICS__METRICS_ALLOW_LIST": r"^workflow\.",
         }
 
-    def counts(self, inbox: str) -> dict[str, int]:
-        """The counters of an inbox."""
-        return dict(self._counts[inbox])
+    def values(self, inbox: str, kind: str) -> dict[str, list[float]]:
+        """
+        What was sent of an inbox, by the last part of its name.
 
-    def gauges(self, inbox: str) -> list[float]:
-        """The values of the one gauge of an inbox, in their order."""
-        return list(self._gauges[inbox])
+        :param kind: "c" for counters, "g" for gauges.
+        """
+        found: dict[str, list[float]] = defaultdict(list)
+        for line in list(self._lines):
+            if measured := re.fullmatch(r"airflow\.workflow\.([\w.]+),(.*):([\d.]+)\|" + kind, line):
+                name, tags, value = measured.groups()
+                if f"inbox={inbox}" in tags.split(","):
+                    found[name.rpartition(".")[2]].append(float(value))
+        return found
 
     def _listen(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                for line in self._socket.recv(65536).decode().splitlines():
-                    self._take(line)
-
-    def _take(self, line: str) -> None:
-        name, _, rest = line.partition(",")
-        tags, _, measured = rest.rpartition(":")
-        if not name.startswith(PREFIX):
-            return
-        inbox = dict(tag.split("=") for tag in tags.split(",")).get("inbox", "")
-        value, kind = measured.split("|")[:2]
-        if kind == "c":
-            self._counts[inbox][name.rpartition(".")[2]] += int(value)
-        else:
-            self._gauges[inbox].append(float(value))
+                self._lines += self._socket.recv(65536).decode().splitlines()

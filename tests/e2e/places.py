@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,15 @@ LISTED = {
     "variables": "variables",
 }
 """What the API lists, by its path; task instances with their rendered fields and triggers."""
+
+
+def holds(places: Iterable[Place], where: str, text: str) -> bool:
+    """
+    Whether a text is in one of these places.
+
+    :param where: pattern of their names.
+    """
+    return any(fnmatchcase(name, where) and text.encode() in content for name, content in places)
 
 
 def files(home: Path) -> Iterator[Place]:

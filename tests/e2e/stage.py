@@ -109,7 +109,7 @@ class Run:
     def reaches(self, *states: str) -> Run:
         """Wait until the task is in one of these states."""
         what = f"{self.dag_id} {' or '.join(states)}"
-        wait_until(self.airflow, lambda: self.task["state"] in states, what)
+        self.airflow.api.wait_until(lambda: self.task["state"] in states, PATIENCE_SECONDS, what)
         return self
 
     def succeeds(self) -> Any:
@@ -193,13 +193,9 @@ class Stage:
         return ids
 
     def until(self, condition: Callable[[], T], what: str) -> T:
-        return wait_until(self.airflow, condition, what)
+        return self.airflow.api.wait_until(condition, PATIENCE_SECONDS, what)
 
 
 def _message_id(conf: Json) -> str:
     """The id of the message that started a run of a target, or of the dead-letter DAG."""
     return str(conf["message_id"] if "message_id" in conf else conf["message"]["id"])
-
-
-def wait_until(airflow: LocalAirflow, condition: Callable[[], T], what: str) -> T:
-    return airflow.api.wait_until(condition, PATIENCE_SECONDS, what)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 
@@ -11,7 +10,7 @@ import pytest
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox
-from tests.e2e.watching import dag_file, pause, publishing, restart_triggerer, worked_on
+from tests.e2e.watching import dag_file, publishing, restart_triggerer, worked_on
 
 IMPORTS = """
 from airflow.sdk import DAG, Asset, AssetWatcher, task
@@ -86,21 +85,6 @@ def test_sixty_messages_are_in_events_of_both_assets_of_a_trigger_once_each(stag
     assert [found[what] for what in ("acknowledged", "lost", "duplicates")] == [60, 0, 0]
     assert sorted(message["id"] for message in stored(stage, second)) == sorted(ids)
     assert inbox.lease_counts == [1]
-
-
-@pytest.mark.nightly
-def test_pausing_its_dag_again_and_again_loses_nothing(stage, dags_folder, inbox):
-    moments = random.Random(1)
-    with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
-        with publishing(inbox, 60, seed=1, longest_pause=4.5) as ids:
-            for paused in (True, False, True, False):
-                pause(stage, dags_folder, inbox.name, paused=paused)
-                time.sleep(moments.uniform(4.0, 10.0))
-        # What was held for longer than the watcher was there comes again when its leases end.
-        inbox.expire_leases()
-        found = account(stage, inbox, ids)
-
-    assert [found[what] for what in ("acknowledged", "lost", "hidden")] == [60, 0, 0]
 
 
 def test_a_triggerer_that_is_told_to_stop_loses_nothing_and_gives_back_what_it_holds(

@@ -12,15 +12,8 @@ import pytest
 
 from airflow_provider_workflow.airflow_internals import reserved_keys
 from airflow_provider_workflow.dispatch.payloads import payload_of
+from tests.crash.poison import nested
 from tests.e2e.stage import PATIENCE_SECONDS
-
-
-def nested(depth: int) -> Any:
-    value: Any = "bottom"
-    for _ in range(depth):
-        value = {"in": value}
-    return value
-
 
 pytestmark = pytest.mark.together
 HARMLESS = {

@@ -1,4 +1,4 @@
-"""What Airflow makes of operators with a single call: retries, failures for good, links of mapped tasks."""
+"""What Airflow makes of an operator that is mapped."""
 
 from __future__ import annotations
 
@@ -19,10 +19,3 @@ def test_mapped_guesses_have_a_link_each(stage):
         links = api.request("GET", path, params={"map_index": index})["extra_links"]
         guess = api.xcom(dag_id, run_id, "work", map_index=index)
         assert links == {"Open workflow editor": guess["prefilled_url"]}
-
-
-def test_a_pause_whose_answer_is_lost_succeeds_in_the_retry(stage, inbox):
-    inbox.fault("drop", "pause_inbox", when="after")
-    run = stage.start("pauser", inbox)
-    assert run.succeeds()["status"] == "paused"
-    assert run.task["try_number"] == 2
