@@ -53,17 +53,9 @@ def dropped(call: str) -> Edit:
 
 
 def preceded(call: str, inserted: str) -> Edit:
-    """Put another statement before the one with a call of this name."""
+    """Put another statement before the one with a call of this name, be it in a condition."""
     return _statement(
-        lambda statement: _is_simple(statement) and _calls(statement, call),
-        lambda statement: [*ast.parse(inserted).body, statement],
-    )
-
-
-def guarded_by(call: str, inserted: str) -> Edit:
-    """Put another statement before the ``if`` or ``while`` whose condition has a call of this name."""
-    return _statement(
-        lambda statement: isinstance(statement, (ast.If, ast.While)) and _calls(statement.test, call),
+        lambda statement: any(_calls(each, call) for each in _own_parts(statement)),
         lambda statement: [*ast.parse(inserted).body, statement],
     )
 
@@ -160,6 +152,14 @@ def _lowest(node: ast.BoolOp, word: str) -> list[ast.expr]:
     """The values of an ``and`` or ``or``, unless one of them is such a thing with the word itself."""
     nested = any(isinstance(value, ast.BoolOp) and _names(value, word) for value in node.values)
     return [] if nested else node.values
+
+
+def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The statement, or the condition of one that has others in it."""
+    if _is_simple(statement):
+        yield statement
+    elif isinstance(statement, (ast.If, ast.While)):
+        yield statement.test
 
 
 def _is_simple(statement: ast.stmt) -> bool:

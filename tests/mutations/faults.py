@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.mutations.edits import (
-    Edit,
-    always,
-    becomes,
-    dropped,
-    guarded_by,
-    never,
-    preceded,
-    returning,
-    without,
-)
+from tests.mutations.edits import Edit, always, becomes, dropped, never, preceded, returning, without
 from tests.mutations.fault import Fault
 
 
@@ -53,7 +43,7 @@ OF_DISPATCH = faults(
             "never send a failed acknowledgement again": without("at_the_end"),
         },
         "Dispatcher._start_runs": {
-            "acknowledge before the run is started": guarded_by(
+            "acknowledge before the run is started": preceded(
                 "_start", 'self._finish_message(lease, due[0]["id"]); self._acknowledge()'
             ),
             "release the message that Airflow rejected": preceded(
