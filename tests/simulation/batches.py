@@ -12,7 +12,7 @@ B4. A message that ends its process is a dead letter where there is a dead-lette
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -27,13 +27,10 @@ from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.runs import Start
 from airflow_provider_workflow.emulator.rules import inboxes, queues
-from airflow_provider_workflow.emulator.rules.errors import ServiceError
-from airflow_provider_workflow.emulator.rules.store import Store
-from airflow_provider_workflow.emulator.settings import Settings
 from airflow_provider_workflow.options import Limits
-from tests.simulation.scheduler import START, Killed, Process, Scheduler
-from tests.simulation.service import raised
-from tests.simulation.world import SimulatedClock
+from tests.simulation.scheduler import START, Killed, Process
+from tests.simulation.service import Hook
+from tests.simulation.world import Scene
 
 INBOX = "measurements"
 SOUND, KILLS, RAISES, NAMED = "sound", "kills", "raises", "named"
@@ -95,20 +92,14 @@ def choose(seed: int) -> BatchPlan:
     )
 
 
-class BatchWorld:
-    """
-    Everything in a history.
-
-    :param lines: receives the history; None if it is not shown.
-    """
+class BatchWorld(Scene):
+    """Everything in a history."""
 
     def __init__(self, plan: BatchPlan, seed: int, lines: list[str] | None = None) -> None:
-        self.plan, self.lines = plan, lines
-        self.random = Random(seed + 1)
-        self.scheduler = Scheduler(self.random)
-        self.clock = SimulatedClock(self.scheduler)
-        self.store = Store(self.clock, Settings(quarantine_after=5))
-        self.inbox_id = self.store.inboxes.open(INBOX).id
+        super().__init__(seed, 5, lines)
+        self.plan = plan
+        self.inbox_ids[INBOX] = self.inbox_id = self.store.inboxes.open(INBOX).id
+        self.ledger = Acknowledgements(self)
         self.returned: set[str] = set()
         self.acknowledged: set[str] = set()
         self.dead_letters: set[str] = set()
@@ -132,9 +123,12 @@ class BatchWorld:
         """The state of each message that is not acknowledged."""
         return {each.id: each.status for each in self.store.messages.queue(self.inbox_id).live.values()}
 
-    def note(self, text: str) -> None:
-        if self.lines is not None:
-            self.lines.append(f"{self.scheduler.now - START:9.2f} {text}")
+    def latency(self) -> float:
+        """Seconds until a call reaches what it calls, or its answer comes back."""
+        return self.random.uniform(0.5, 1.5) * self.plan.call_seconds
+
+    def draw_service_fault(self) -> None:
+        """None: the service is well."""
 
     def must(self, holds: bool, rule: str) -> None:
         if not holds:
@@ -189,7 +183,7 @@ class BatchTask:
         plan, world = self.world.plan, self.world
         rules = DeadLetterRules(DEAD_LETTERS, plan.dead_letter_after) if plan.dead_letter_after else None
         return Batches(
-            BatchHook(world, process),  # type: ignore[arg-type]
+            BatchHook(world),  # type: ignore[arg-type]
             INBOX,
             partial(self._call, process),
             DeadLetterRuns(world),  # type: ignore[arg-type]
@@ -202,11 +196,11 @@ class BatchTask:
         """The user's function: it ends its process, raises, or names failed messages."""
         world, plan = self.world, self.world.plan
         ids = [message["id"] for message in messages]
-        world.note(f"{process.name} calls {ids}")
+        world.note(process, "calls", ids)
         for message_id in ids:
             world.scheduler.pause(plan.seconds_a_message)
             if plan.kinds[message_id] == KILLS:
-                world.note(f"{process.name} is killed by {message_id}")
+                world.note(process, "is killed by", message_id)
                 world.scheduler.kill(process)
                 raise Killed
             if plan.kinds[message_id] == RAISES:
@@ -217,7 +211,7 @@ class BatchTask:
 
     def _ended(self, outcome: Any) -> None:
         world, plan = self.world, self.world.plan
-        world.note(f"task {self.number}.{self.run}.{self.attempt} ends: {outcome!r:.200}")
+        world.note(None, f"task {self.number}.{self.run}.{self.attempt} ends", outcome)
         random = world.random
         if not isinstance(outcome, BaseException):
             world.scheduler.after(random.uniform(1.0, plan.poll_seconds), self.begin_run)
@@ -244,7 +238,7 @@ class DeadLetterRuns:
         self._pause()
         existing = conf["message_id"] in self.world.dead_letters
         self.world.dead_letters.add(conf["message_id"])
-        self.world.note(f"dead letter {conf['message_id']}: {conf['cause']}")
+        self.world.note(None, f"dead letter {conf['message_id']}", conf["cause"])
         return Start.EXISTING if existing else Start.STARTED
 
     def find(self, dag_id: str, run_id: str, *_: Any) -> Start | None:
@@ -259,69 +253,29 @@ class DeadLetterRuns:
         self.world.scheduler.pause(self.world.random.uniform(0.02, 0.3))
 
 
-class BatchHook:
-    """What batches use of ``WorkflowHook``."""
+@dataclass
+class Acknowledgements:
+    """What is observed of the service: rule B1."""
 
-    workflow_conn_id = "workflow_default"
+    world: BatchWorld
 
-    def __init__(self, world: BatchWorld, process: Process) -> None:
-        self.world, self.process = world, process
+    def acknowledged(self, process: Process, inbox: str, lease_id: str, ids: Sequence[str]) -> None:
+        for message_id in ids:
+            is_done = message_id in self.world.returned or message_id in self.world.dead_letters
+            self.world.must(is_done, f"rule B1: {message_id} is acknowledged, and no call has returned")
 
-    def hurried(self) -> BatchHook:
-        return self
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
 
-    def close(self) -> None:
-        """Nothing is open."""
 
-    def get_inbox(self, inbox: str) -> dict[str, Any]:
-        self._pause()
-        return {"id": self.world.inbox_id, "status": "active"}
+class BatchHook(Hook):
+    """Lists messages too, which only batches do."""
+
+    world: Any
 
     def list_messages(self, inbox: str) -> list[dict[str, Any]]:
-        self._pause()
+        self.world.pause(self.world.latency())
         return [{"id": message_id, "status": status} for message_id, status in self.world.states().items()]
-
-    def lease_messages(
-        self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300, *, patient: bool = True
-    ) -> dict[str, Any]:
-        sent_at = self.world.scheduler.now
-        self._pause()
-        answer = self.world.store.messages.lease(self.world.inbox_id, lease_seconds, lease_limit)
-        self._note(f"leases {lease_limit} for {lease_seconds} s", answer)
-        self._pause()
-        return {**answer, "sent_at": sent_at}
-
-    def acknowledge_messages(
-        self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
-    ) -> dict[str, Any]:
-        answer = self._end("acknowledge", lease_id, message_ids)
-        for message in answer["results"]:
-            sound = message["id"] in self.world.returned or message["id"] in self.world.dead_letters
-            self.world.must(sound, f"rule B1: {message['id']} is acknowledged, and no call has returned")
-        return answer
-
-    def release_messages(
-        self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
-    ) -> dict[str, Any]:
-        return self._end("release", lease_id, message_ids)
-
-    def _end(self, what: str, lease_id: str, ids: Sequence[str] | None) -> dict[str, Any]:
-        self._pause()
-        try:
-            answer: dict[str, Any] = getattr(self.world.store.messages, what)(
-                self.world.inbox_id, lease_id, ids
-            )
-        except ServiceError as error:
-            raise raised(what, error) from None
-        self._note(f"{what}s", answer)
-        return answer
-
-    def _note(self, what: str, answer: dict[str, Any]) -> None:
-        ids = [f"{each['id']}#{each['message_attributes']['lease_count']}" for each in answer["results"]]
-        self.world.note(f"{self.process.name} {what}: {ids}")
-
-    def _pause(self) -> None:
-        self.world.scheduler.pause(self.world.random.uniform(0.5, 1.5) * self.world.plan.call_seconds)
 
 
 def play(seed: int, lines: list[str] | None = None) -> str:

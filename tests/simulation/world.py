@@ -46,31 +46,52 @@ class SimulatedClock(RulesClock):
         self.scheduler.pause(seconds)
 
 
-class World:
+class Scene:
     """
-    Everything in a history.
+    Time, processes and the service of a history.
 
     :param lines: the history, one line for each call; None if it is not shown.
     """
 
-    def __init__(self, plan: Plan, lines: list[str] | None = None) -> None:
-        self.plan = plan
+    def __init__(self, seed: int, quarantine_after: int, lines: list[str] | None) -> None:
         self.lines = lines
-        self.random = Random(plan.seed + 1)
+        self.random = Random(seed + 1)
         self.scheduler = Scheduler(self.random)
         self.clock = SimulatedClock(self.scheduler)
         self.pause = self.scheduler.pause
+        self.store = Store(self.clock, Settings(quarantine_after=quarantine_after))
+        self.inbox_ids: dict[str, str] = {}
+        self.away: set[str] = set()
+
+    @property
+    def process(self) -> Process:
+        """The running process."""
+        process: Any = getcurrent()
+        assert isinstance(process, Process)
+        return process
+
+    def note(self, process: Process | None, call: str, result: object) -> None:
+        """Add a line to the history."""
+        if self.lines is not None:
+            name = process.name if process is not None else "-"
+            moment = self.scheduler.now - START
+            self.lines.append(f"{moment:10.2f} {name:32} {call} -> {_short(result)}")
+
+
+class World(Scene):
+    """Everything in a history."""
+
+    def __init__(self, plan: Plan, lines: list[str] | None = None) -> None:
+        super().__init__(plan.seed, plan.quarantine_after, lines)
+        self.plan = plan
         self.ledger = Ledger(self)
         dead_letters = [plan.dead_letter_dag_id] if plan.dead_letter_dag_id else []
         self.airflow = Airflow(self, dict.fromkeys([*plan.dag_ids, *dead_letters], WORKING))
-        self.store = Store(self.clock, Settings(quarantine_after=plan.quarantine_after))
         self.messages: dict[Key, PlannedMessage] = {}
         self.is_quiet = False
-        self.away: set[str] = set()
         self.quarantined = 0
         self._expected = 0
         self._number = 0
-        self.inbox_ids: dict[str, str] = {}
         self.put_at: dict[Key, float] = {}
         self.harmed = 0
         self.calm_since = START
@@ -214,13 +235,6 @@ class World:
 
     # What is going on
 
-    @property
-    def process(self) -> Process:
-        """The running process."""
-        process: Any = getcurrent()
-        assert isinstance(process, Process)
-        return process
-
     def is_poison(self, dag_id: str, conf: dict[str, Any]) -> bool:
         """Whether Airflow rejects every run of a message; the dead-letter DAG takes it."""
         return dag_id != self.plan.dead_letter_dag_id and self.messages[key_of(conf)].kind == POISON
@@ -292,13 +306,6 @@ class World:
         """An id of the service, in the form of a UUID."""
         self._number += 1
         return f"{self.plan.seed & 0xFFFFFFFF:08x}-0000-4000-8000-{self._number:012x}"
-
-    def note(self, process: Process | None, call: str, result: object) -> None:
-        """Add a line to the history."""
-        if self.lines is not None:
-            name = process.name if process is not None else "-"
-            moment = self.scheduler.now - START
-            self.lines.append(f"{moment:10.2f} {name:32} {call} -> {_short(result)}")
 
 
 def _short(result: object) -> str:
