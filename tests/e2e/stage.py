@@ -73,17 +73,17 @@ class Inbox:
         """Let requests of an operation on this inbox go wrong."""
         return self.emulator.fault(kind, operation=operation, path=self.id, **fields)
 
-    def held(self) -> bool:
-        return any(self.id in each["path"] for each in self.emulator.emulator.holds.listing())
+    def held(self) -> list[int]:
+        """The ids of the held requests of this inbox."""
+        return [each["id"] for each in self.emulator.emulator.holds.listing() if self.id in each["path"]]
 
     def release_held(self, *, drop: bool = False) -> None:
         """Let the held requests of this inbox go on, and hold no more."""
         for fault in list(self.emulator.emulator.faults.rules):
             if (fault.kind, fault.path) == ("hold", self.id):
                 self.emulator.emulator.faults.clear(fault)
-        for each in self.emulator.emulator.holds.listing():
-            if self.id in each["path"]:
-                self.emulator.release(each["id"], drop=drop)
+        for each in self.held():
+            self.emulator.release(each, drop=drop)
 
     def expire_leases(self) -> None:
         self.emulator.store.messages.expire(self.id)
@@ -122,10 +122,10 @@ class Run:
         self.airflow.api.wait_for_run(self.dag_id, self.run_id, PATIENCE_SECONDS, states=("failed",))
         return self.log()
 
-    def result(self) -> Any:
-        """What the task returned; None where that is nothing."""
+    def result(self, task_id: str | None = None) -> Any:
+        """What the task under test, or another one, returned; None where that is nothing."""
         try:
-            return self.airflow.api.xcom(self.dag_id, self.run_id, self.task["task_id"])
+            return self.airflow.api.xcom(self.dag_id, self.run_id, task_id or self.task["task_id"])
         except AirflowAPIError as error:
             if error.status == 404:
                 return None
@@ -182,12 +182,11 @@ class Stage:
         ids = inbox.put(*payloads)
 
         def holds_messages() -> bool:
-            if inbox.counts["leased"] == 0:
-                for each in self.emulator.emulator.holds.listing():
-                    if inbox.id in each["path"]:
-                        self.emulator.release(each["id"])
-                return False
-            return inbox.held()
+            if inbox.counts["leased"]:
+                return bool(inbox.held())
+            for each in inbox.held():
+                self.emulator.release(each)
+            return False
 
         self.until(holds_messages, "the lease to be held")
         return ids

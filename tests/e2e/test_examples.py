@@ -18,9 +18,8 @@ import pytest
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.crash.topology import metadata_database
 from tests.e2e.examples import EXAMPLES, Seen
-from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Stage
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run, Stage
 from tests.logs import Entry, entries_of
-from tools.airflow_api import AirflowAPIError
 from tools.local_airflow import LocalAirflow
 
 HERE = Path(__file__).parent
@@ -223,11 +222,7 @@ def sayings(stage: Stage, seen: Seen, run_ids: set[str]) -> Iterator[str]:
     for run_id in named or runs[-LATEST:]:
         (task,) = (each for each in api.task_instances(seen.dag_id, run_id) if each["task_id"] == task_id)
         yield api.task_log(seen.dag_id, run_id, task_id, task["try_number"])
-        try:
-            yield json.dumps(api.xcom(seen.dag_id, run_id, task_id))
-        except AirflowAPIError as error:
-            if error.status != 404:
-                raise
+        yield json.dumps(Run(stage.airflow, seen.dag_id, run_id).result(task_id))
 
 
 @since_3_3

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
@@ -142,7 +141,7 @@ def test_a_reader_of_the_tutorial_kills_the_triggerer_and_loses_nothing(
     start, look, kill, start_again, count, stop = commands(ports)
     shell.run(start)
     api.wait_until(lambda: finished(2), PATIENCE_SECONDS, "two runs that succeeded")
-    assert Counter(words_of(shell.run(look)))["success"] == 2
+    assert shell.run(look).replace("|", " ").split().count("success") == 2
 
     assert shell.run(kill).count("available") == 4
     assert counts()["available"] == 4
@@ -151,7 +150,7 @@ def test_a_reader_of_the_tutorial_kills_the_triggerer_and_loses_nothing(
     shell.run(start_again)
     api.wait_until(lambda: finished(6), PATIENCE_SECONDS, "six runs that succeeded")
     counted = shell.run(count)
-    assert Counter(words_of(counted))["success"] == 6
+    assert counted.replace("|", " ").split().count("success") == 6
     assert '"acked":6' in counted
     messages = [run["conf"]["message"] for run in api.dag_runs("welcome")]
     assert len({message["id"] for message in messages}) == 6
@@ -167,10 +166,6 @@ def wait_for_end_of_jobs(shell: Shell) -> None:
     while (pids := set(members(shell.process.pid)) - {shell.process.pid}) and time.monotonic() < deadline:
         time.sleep(0.3)
     assert not pids, [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
-
-
-def words_of(table: str) -> list[str]:
-    return table.replace("|", " ").split()
 
 
 def names_put(*of: str) -> set[str]:

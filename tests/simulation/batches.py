@@ -186,7 +186,7 @@ class BatchTask:
             BatchHook(world),  # type: ignore[arg-type]
             INBOX,
             partial(self._call, process),
-            DeadLetterRuns(world),  # type: ignore[arg-type]
+            DeadLetterRuns(world),
             Limits(plan.batch_size, plan.lease_seconds),
             attempt=self.attempt,
             dead_letter_rules=rules,

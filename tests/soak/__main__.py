@@ -50,7 +50,9 @@ def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:
         api.wait_for_run("warm_up", api.trigger_dag("warm_up"), START_SECONDS)
         for recipe in RECIPES:
             scene.put(recipe, -1)
-        assert scene.settles(START_SECONDS, RECIPES), why_not(scene)
+        assert scene.settles(START_SECONDS, RECIPES), (
+            f"{account.table(scene.counted().values())}\n{scene.airflow.tails(40)}"
+        )
         sampler = Sampler(*(each.port for each in scene.service.all))
         put_and_sample(seconds, rate, scene, sampler)
         scene.settles(END_SECONDS, RECIPES)
@@ -77,19 +79,6 @@ def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:
     result = f"{seconds / 60:g} minutes: {len(alarms)} false alarms, {growth}"
     record("soak", result, f"make soak MINUTES={seconds / 60:g} RATE={rate:g}")
     return steady and kept and not alarms
-
-
-def why_not(scene: SoakScene) -> str:
-    """What tells why the first messages are not done: accounts, the tasks of the listener, and logs."""
-    api = scene.airflow.api
-    tasks = [
-        f"{run['dag_run_id']}: {task['task_id']} {task['state']}, try {task['try_number']}"
-        for run in api.dag_runs("listen")
-        for task in api.task_instances("listen", run["dag_run_id"])
-    ]
-    logs = sorted(scene.airflow.home.glob("logs/dag_id=listen/**/*.log"), key=lambda log: log.stat().st_mtime)
-    ends = [f"--- {log.relative_to(scene.airflow.home)}:\n{log.read_text()[-5000:]}" for log in logs[-2:]]
-    return "\n".join([account.table(scene.counted().values()), *tasks, *ends, scene.airflow.tails(40)])
 
 
 def put_and_sample(seconds: float, rate: float, scene: SoakScene, sampler: Sampler) -> None:
