@@ -101,7 +101,6 @@ class BatchWorld(Scene):
         self.inbox_ids[INBOX] = self.inbox_id = self.store.inboxes.open(INBOX).id
         self.ledger = Acknowledgements(self)
         self.returned: set[str] = set()
-        self.acknowledged: set[str] = set()
         self.dead_letters: set[str] = set()
         self.violation = ""
 

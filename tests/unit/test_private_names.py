@@ -21,8 +21,6 @@ FOREIGN = {
     *("_exit", "_replace"),  # public, in spite of how they are written
 }
 """Private names of Python, Airflow and other libraries, which tests stand for or look into."""
-LATER = {"_Stream", "_sessions", "_keep_open"}
-"""Private names of the package that tests replace by ones that leak."""
 
 
 def is_private(name: str) -> bool:
@@ -51,7 +49,7 @@ def test_no_test_uses_a_private_name() -> None:
         for line, name in private_names(ast.parse(path.read_text()))
     ]
 
-    assert {name for _, name in found} == LATER, [each for each in found if each[1] not in LATER]
+    assert found == []
 
 
 HERE = Path(airflow_internals.__file__)
