@@ -1,9 +1,7 @@
-"""Batches: outcomes of messages, and messages that failed."""
+"""Batches: leases, calls of the function, and messages that failed."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,12 +10,9 @@ import pytest
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
-from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
-from airflow_provider_workflow.dispatch.run_errors import TargetError
-from tests.unit.batching import NAMED, RAISED, Function, batches, counts_of, retry
+from tests.unit.batching import NAMED, Function, batches, counts_of, retry
 from tests.unit.fake_clock import FakeClock
-from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 
@@ -36,15 +31,6 @@ def test_a_batch_is_acknowledged_after_its_call_and_before_the_next_lease(bench:
         "processed": {"count": 3, "ids": ["a", "b", "c"]},
         "dead_lettered": {"count": 0, "ids": []},
     }
-
-
-def test_leases_double_up_to_the_size_of_a_batch(bench: Workbench) -> None:
-    bench.put(*(f"m{number:02}" for number in range(30)))
-    function = Function()
-    batches(bench, function, lease_limit=10).run()
-
-    assert [len(ids) for ids in function.ids] == [1, 2, 4, 8, 10, 5]
-    assert bench.states == {}
 
 
 def test_not_more_messages_are_leased_than_allowed(bench: Workbench) -> None:
@@ -114,19 +100,6 @@ def test_after_the_lease_the_function_is_not_called(bench: Workbench, fake_clock
     assert function.ids == [["a"], ["b"]]
     assert function.given[1][0]["message_attributes"]["lease_count"] == 2, "it was released in between"
     assert bench.states == {}
-
-
-def test_no_dead_letter_is_started_after_the_lease_has_ended(bench: Workbench, fake_clock: FakeClock) -> None:
-    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
-    bench.allow_dead_letters()
-    function = Function({"bad"}, names=True, meanwhile=lambda ids: fake_clock.advance(75 * (ids == ["bad"])))
-    bench.put("good")
-    bench.put("bad", lease_count=2)
-
-    with pytest.raises(BatchError):
-        batches(bench, function, lease_seconds=60).run()
-    assert bench.dead_letters == {}
-    assert bench.states == {"bad": "available"}
 
 
 def test_an_acknowledgement_that_fails_is_sent_again(bench: Workbench, fake_clock: FakeClock) -> None:
@@ -263,15 +236,15 @@ def test_a_function_that_is_broken_is_called_for_few_messages_of_a_try(
 
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(1, 300), (2, 3600)])
-def test_after_a_failed_try_a_message_is_leased_for_an_hour_until_one_is_processed(
+def test_leases_double_to_the_size_of_a_batch_and_after_a_failed_try_the_first_is_an_hour(
     bench: Workbench, attempt: int, seconds: int
 ) -> None:
     bench.ti.try_number = attempt
     bench.put("a", "b", "c", "d")
-    batches(bench, Function()).run()
+    batches(bench, Function(), lease_limit=7).run()
 
     leases = [(body["lease_limit"], body["lease_seconds"]) for body in bench.sent("lease")]
-    assert leases == [(1, seconds), (2, 300), (4, 300), (8, 300)]
+    assert leases == [(1, seconds), (2, 300), (4, 300), (7, 300)]
 
 
 def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before(bench: Workbench) -> None:
@@ -358,128 +331,6 @@ def test_more_failed_messages_than_fit_into_an_error_are_counted(bench: Workbenc
 
     with pytest.raises(BatchError, match=r"12 messages failed .* bad09: named in MessagesFailed; \.\.\."):
         batches(bench, Function(bad, names=True)).run()
-
-
-def test_a_failed_message_becomes_a_dead_letter_with_its_third_delivery(bench: Workbench) -> None:
-    states: list[str] = []
-    bench.supervisor.on_start = lambda: states.append(bench.states["bad"])
-    bench.allow_dead_letters()
-    bench.put("bad", lease_count=2, payload={"n": [1, "a secret"]})
-    bench.put("a", "b")
-    result = batches(bench, Function({"bad"}, names=True)).run()
-
-    assert states == ["leased"], "it is acknowledged when the dead letter is stored"
-    [conf] = bench.dead_letters.values()
-    assert message_of(conf)["payload"] == {"n": [1, "a secret"]}
-    assert (conf["inbox_id"], conf["message_id"], conf["delivery_count"]) == (bench.inbox_id, "bad", 3)
-    assert (conf["reason"], conf["cause"], conf["target_dag_id"]) == ("failed", NAMED, None)
-    assert result["dead_lettered"] == {"count": 1, "ids": ["bad"]}
-    assert result["processed"]["count"] == 2
-    assert bench.states == {}
-
-
-def test_the_cause_of_a_dead_letter_is_the_type_of_the_exception_and_not_its_text(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    bench.allow_dead_letters()
-    bench.put("good")
-    bench.put("bad", lease_count=2, payload={"n": "a secret"})
-    batches(bench, Function({"bad"})).run()
-
-    assert bench.dead_letters["bad"]["cause"] == RAISED
-    assert "a secret" not in caplog.text
-
-
-def test_what_the_function_does_with_a_message_does_not_change_its_dead_letter(bench: Workbench) -> None:
-    class Changing(Function):
-        def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
-            messages[0]["payload"].clear()
-            messages[0]["message_attributes"].clear()
-            return {"bad": NAMED}
-
-    bench.allow_dead_letters(after=1)
-    bench.put("bad", payload={"n": 1})
-    batches(bench, Changing()).run()
-
-    assert message_of(bench.dead_letters["bad"])["payload"] == {"n": 1}
-    assert bench.dead_letters["bad"]["delivery_count"] == 1
-
-
-def test_nothing_is_leased_if_the_dead_letter_dag_is_missing(bench: Workbench) -> None:
-    bench.allow_dead_letters()
-    bench.supervisor.dags.discard("dead")
-    bench.put("a")
-
-    with pytest.raises(TargetError):
-        batches(bench, Function()).run()
-    assert bench.service.count("lease") == 0
-
-
-def test_a_message_that_the_dead_letter_dag_rejects_is_left_to_its_lease(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=3)
-    bench.supervisor.faults.append(lambda message: api_error(422))
-    bench.put("bad", lease_count=2)
-
-    with pytest.raises(BatchError, match="bad: named"):
-        batches(bench, Function({"bad"}, names=True)).run()
-    assert bench.states == {"bad": "leased"}
-
-
-def test_a_redelivered_dead_letter_is_acknowledged_and_not_given_to_the_function(bench: Workbench) -> None:
-    bench.allow_dead_letters(after=1)
-    bench.put("a")
-    bench.service.fault("status", operation="ack", status=403, times=1)
-    with contextlib.suppress(Exception):
-        batches(bench, Function({"a"}, names=True)).run()
-    bench.service.store.messages.expire()
-    function = Function()
-    result = batches(bench, function).run()
-
-    assert function.given == []
-    assert result["dead_lettered"]["ids"] == ["a"]
-    assert len(bench.dead_letters) == 1
-    assert bench.states == {}
-
-
-def test_a_message_that_fails_before_any_was_processed_is_no_dead_letter_yet(bench: Workbench) -> None:
-    bench.allow_dead_letters()
-    bench.put("third", lease_count=2)
-
-    with pytest.raises(ValueError, match="cannot read"):
-        batches(bench, Function({"third"})).run()
-    assert bench.dead_letters == {}
-    assert bench.states == {"third": "leased"}
-
-
-def test_a_message_on_its_fourth_delivery_becomes_a_dead_letter_without_a_call(bench: Workbench) -> None:
-    bench.allow_dead_letters()
-    bench.put("killer", lease_count=3)
-    function = Function()
-    batches(bench, function).run()
-
-    assert function.given == []
-    assert "its process was killed" in bench.dead_letters["killer"]["cause"]
-    assert bench.states == {}
-
-
-def test_without_a_dead_letter_dag_its_last_delivery_is_given_to_the_function(bench: Workbench) -> None:
-    bench.put("old", lease_count=4)
-    function = Function()
-    batches(bench, function).run()
-
-    assert function.ids == [["old"]]
-
-
-def test_a_broken_function_makes_few_dead_letters_in_a_task(bench: Workbench) -> None:
-    bench.allow_dead_letters()
-    ids = ["a", "b", "c", "d"]
-    bench.put(*ids, lease_count=2)
-
-    with pytest.raises(BatchError, match="too many messages in a row"):
-        batches(bench, Function(set(ids), names=True)).run()
-    assert len(bench.dead_letters) == 2
-    assert sorted(bench.states.values()) == ["available", "available"]
 
 
 def test_a_pause_by_a_user_fails_no_task(bench: Workbench) -> None:
