@@ -10,11 +10,9 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from tests.unit.fakes import lost
-from tests.unit.receipts import Receipt
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import Receipt, Workbench
 
 
 @pytest.fixture
@@ -64,16 +62,6 @@ def test_nothing_is_acknowledged_when_the_store_does_not_keep_it(bench: Workbenc
     assert bench.service.count("ack") == 0
 
 
-def test_a_retry_returns_what_was_stored_without_any_request(bench: Workbench, receipt: Receipt) -> None:
-    bench.put("a")
-    assert receipt().stored() is None
-    messages = receipt().take(bench.lease())
-    before = len(bench.service.requests)
-
-    assert receipt().stored() == messages
-    assert len(bench.service.requests) == before
-
-
 def test_a_retry_makes_up_for_an_acknowledgement_that_failed(bench: Workbench, receipt: Receipt) -> None:
     bench.put("a")
     bench.service.fault("status", operation="ack", status=503, times=5)
@@ -85,19 +73,6 @@ def test_a_retry_makes_up_for_an_acknowledgement_that_failed(bench: Workbench, r
     assert bench.states == {}
     assert ids(receipt().stored()) == ["a"]
     assert len(bench.sent("ack")) == 6
-
-
-def test_manual_returns_the_lease_and_acknowledges_nothing(bench: Workbench, receipt: Receipt) -> None:
-    bench.put("a")
-    lease = bench.lease()
-    lent = receipt().lend(lease)
-
-    assert lent is not None
-    assert (lent["lease_id"], lent["inbox_id"]) == (lease.lease_id, bench.inbox_id)
-    assert lent["leased_until"] == lease.leased_until
-    assert ids(lent["messages"]) == ["a"]
-    assert bench.service.count("ack") == 0
-    assert receipt.store.rows == {}
 
 
 @pytest.mark.parametrize(
@@ -131,41 +106,9 @@ def test_what_match_does_not_want_is_left_to_its_lease(bench: Workbench, receipt
     assert receiver.counts.handled == 0
 
 
-@pytest.mark.parametrize("method", ["take", "lend"])
-def test_a_lease_without_wanted_messages_is_nothing(bench: Workbench, receipt: Receipt, method: str) -> None:
-    bench.put("a")
-
-    assert not getattr(receipt("payload.wanted"), method)(bench.lease())
-    assert receipt.store.rows == {}
-
-
-def test_a_payload_that_an_xcom_cannot_store_is_returned_as_json_text(
-    bench: Workbench, receipt: Receipt, caplog: pytest.LogCaptureFixture
-) -> None:
-    payload = {"deep": [{"__classname__": "builtins.set"}]}
-    bench.put("odd", payload=payload)
-    bench.put("good")
-    receiver = receipt()
-    odd, good = receiver.take(bench.lease())
-
-    assert odd["payload"] is None
-    assert payload_of(odd) == payload
-    assert good["payload"] == {"n": "good"}
-    assert bench.states == {}
-    assert receiver.counts.result["rejected"]["count"] == 0
-    assert "message odd has a value that Airflow cannot store: payload" in caplog.text
-
-
 def test_an_id_that_an_xcom_cannot_store_refuses_its_message(bench: Workbench, receipt: Receipt) -> None:
     bench.put("a\0", "b")
     receiver = receipt()
 
     assert ids(receiver.take(bench.lease())) == ["b"]
     assert receiver.counts.result["rejected"]["ids"] == ["a\\x00"]
-
-
-def test_an_expression_that_fails_refuses_its_message(bench: Workbench, receipt: Receipt) -> None:
-    bench.put("bad", payload=5)
-    bench.put("good", payload="text")
-
-    assert ids(receipt("length(payload)").take(bench.lease())) == ["good"]

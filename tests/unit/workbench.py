@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
+from airflow_provider_workflow.dispatch.receiving import Receiver
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -75,13 +76,6 @@ class Workbench:
     def run_id(self, message_id: str) -> str:
         return run_id_of(message_id, self.inbox_id)
 
-    def create_again(self, *ids: str) -> str:
-        """Delete the inbox and create it again under its name, with these messages; its new id."""
-        self.hook.delete_inbox(INBOX)
-        inbox_id = self.service.open_inbox(INBOX)
-        self.put(*ids)
-        return inbox_id
-
     def start_before(self, message_id: str, dag_id: str = "handle", user: str | None = None) -> None:
         """Let a message have its run already; or a user one that looks like it."""
         key = dag_id, self.run_id(message_id)
@@ -121,3 +115,14 @@ class Workbench:
     def sent(self, operation: str) -> list[dict[str, Any]]:
         """The bodies of all requests of an operation (``lease``, ``ack``, ``release``)."""
         return [json.loads(each.body) for each in self.service.requests if each.operation == operation]
+
+
+class Receipt:
+    """A receiver of the inbox, and the store of its task."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.store = bench.store
+
+    def __call__(self, match: str | None = None) -> Receiver:
+        return Receiver(self.bench.hook, INBOX, Routes(None, match), self.bench.context)

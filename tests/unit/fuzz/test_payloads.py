@@ -24,8 +24,7 @@ from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
-from tests.unit.receipts import Receipt
-from tests.unit.workbench import INBOX, Workbench, handed_off
+from tests.unit.workbench import INBOX, Receipt, Workbench, handed_off
 
 DEEPEST = 147
 """Levels of a payload that Airflow stores as it is."""

@@ -28,14 +28,14 @@ def deleted(bench: Workbench) -> str:
     return "does not exist"
 
 
-SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
-
-
 def run_before_failed(bench: Workbench, error: str) -> None:
     """Let the run before have failed just now, in a task with this error of its source."""
     ended_at = datetime.fromtimestamp(clock.now(), UTC)
     bench.ti.previous = SimpleNamespace(run_id="before", state="failed", end_date=ended_at)
     bench.ti.xcoms["before", "workflow_alarm"] = error
+
+
+SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
 
 
 @SOURCES
@@ -61,8 +61,7 @@ def test_the_run_after_that_waits_for_six_hours(
     bench.ti.try_number, bench.ti.run_id = 2, "before"
     with pytest.raises(AirflowFailException, match=text):
         Task(bench).execute()
-    ended_at = datetime.fromtimestamp(clock.now(), UTC)
-    bench.ti.previous = SimpleNamespace(run_id="before", state="failed", end_date=ended_at)
+    run_before_failed(bench, bench.ti.xcoms["before", "workflow_alarm"])
     bench.ti.run_id = "after"
     task = Task(bench)
     deferral = task.execute()
@@ -101,21 +100,16 @@ def test_it_goes_on_when_the_source_is_corrected(bench: Workbench) -> None:
     assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
 
 
-def test_a_pause_by_a_user_is_waited_out(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-    bench.ti.try_number = 2
-
-    assert Task(bench).execute().trigger.hold_seconds == 0
-    assert "Inbox orders is paused: user" in caplog.text
-
-
-def test_a_paused_and_drained_inbox_is_waited_for_where_asked_and_the_reason_is_named(
-    bench: Workbench, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("reason", "on_paused"), [("user", "fail"), ("abandoned", "wait")])
+def test_a_pause_by_a_user_or_where_asked_is_waited_out_and_the_reason_is_named(
+    bench: Workbench, reason: str, on_paused: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    paused(bench)
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
+    bench.ti.try_number = 2
+    trigger = Task(bench, on_paused=on_paused).execute().trigger
 
-    assert Task(bench, on_paused="wait").execute().trigger.on_paused == "wait"
-    assert "Inbox orders is paused: abandoned" in caplog.text
+    assert (trigger.hold_seconds, trigger.on_paused) == (0, on_paused)
+    assert f"Inbox orders is paused: {reason}" in caplog.text
 
 
 def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) -> None:

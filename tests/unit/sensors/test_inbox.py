@@ -6,26 +6,22 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException, AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
-from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import MODES, POLL, Task, done, sensor
-from tests.unit.workbench import INBOX, TaskTimeout, Workbench
+from tests.unit.sensors.tasks import POLL, Task, done, sensor
+from tests.unit.workbench import INBOX, Workbench
 
 WEEK = 7 * 86400.0
 
@@ -41,20 +37,9 @@ def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, fake_cl
     task = Task(bench, lease_limit=50, lease_seconds=120, poll_interval=3, wake_on_events=False)
     deferral = task.execute()
 
-    path, kwargs = deferral.trigger.serialize()
-    assert path == "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
-    assert kwargs == {
-        "inbox": "orders",
-        "workflow_conn_id": "workflow_default",
-        "lease_limit": 1,
-        "lease_seconds": 120,
-        "poll_interval": 3,
-        "max_poll_interval": 60,
-        "wake_on_events": False,
-        "on_paused": "fail",
-        "settle_seconds": 6.0,
-        "hold_seconds": 0.0,
-    }
+    # Its other arguments are those of the file of the next release, in tests/unit/stored.
+    given = {"lease_limit": 1, "lease_seconds": 120, "poll_interval": 3, "wake_on_events": False}
+    assert given.items() <= deferral.trigger.serialize()[1].items()
     assert deferral.method_name == "resume"
     assert deferral.kwargs["deadline"] == fake_clock.now() + WEEK
     assert deferral.timeout.total_seconds() == WEEK
@@ -93,23 +78,6 @@ def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, fake_cl
     fake_clock.advance(30)
     with pytest.raises(AirflowSensorTimeout, match="within 100 s"):
         task.resume(second, POLL)
-
-
-def test_nothing_is_leased_for_a_missing_dag(bench: Workbench) -> None:
-    bench.put("a")
-
-    with pytest.raises(TargetError):
-        Task(bench, trigger_dag_id="missing").execute()
-    assert bench.service.count("lease") == 0
-
-
-def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
-    bench.supervisor.refuse("bad", api_error(422))
-    bench.put("b", "bad")
-
-    with pytest.raises(AirflowFailException, match="bad: "):
-        Task(bench).execute()
-    assert bench.supervisor.started == ["b"]
 
 
 def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
@@ -173,10 +141,7 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
         ({"dead_letter_dag_id": " "}, "dead_letter_dag_id must"),
         ({"trigger_dag_id": None, "dead_letter_dag_id": "dead"}, "dead_letter_dag_id needs trigger_dag_id"),
         (
-            {
-                "trigger_dag_id": {"urgent": "payload.urgent", "other": "payload.other"},
-                "dead_letter_dag_id": "urgent",
-            },
+            {"trigger_dag_id": {"urgent": "payload.n", "other": "payload"}, "dead_letter_dag_id": "urgent"},
             "dead_letter_dag_id must name another DAG than trigger_dag_id, not .urgent.",
         ),
         ({"match": "&&"}, "match is no valid JMESPath"),
@@ -213,11 +178,8 @@ def test_only_retries_of_auto_are_asked_for() -> None:
     assert sensor(trigger_dag_id=None).acknowledge == "auto"
 
 
-@pytest.mark.parametrize("minor", [1, 2])
-def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(
-    release: Callable[[int, int], None], minor: int
-) -> None:
-    release(3, minor)
+def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(release: Callable[[int, int], None]) -> None:
+    release(3, 2)
 
     for given in (None, "auto"):
         with pytest.raises(
@@ -259,33 +221,6 @@ def test_the_options_of_poking_are_airflows_own_where_the_sensor_pokes() -> None
 
 def test_exponential_backoff_is_taken_as_a_deferred_sensor_waits_so_anyway() -> None:
     assert sensor(exponential_backoff=True).exponential_backoff is True
-
-
-def test_the_output_of_another_task_may_be_an_argument_and_a_sensor_may_be_mapped() -> None:
-    with DAG("listener", schedule=None) as dag:
-
-        @task
-        def chosen() -> str:
-            return "orders"
-
-        sensor(inbox=chosen(), workflow_conn_id=chosen())
-        mapped = {"task_id": "mapped", "trigger_dag_id": "handle", "deferrable": True}
-        WorkflowInboxSensor.partial(**mapped).expand(inbox=["orders", "invoices"])
-
-    assert dag.get_task("wait").upstream_task_ids == {"chosen", "chosen__1"}
-    assert dag.get_task("mapped").retries == 20
-
-
-def test_what_a_template_may_hold_is_templated() -> None:
-    assert set(WorkflowInboxSensor.template_fields) == {
-        "inbox",
-        "trigger_dag_id",
-        "match",
-        "once_per",
-        "trace_context",
-        "dead_letter_dag_id",
-        "workflow_conn_id",
-    }
 
 
 @pytest.fixture
@@ -336,56 +271,6 @@ def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
     assert wires.open == 0
 
 
-@pytest.mark.since(3, 3, "the task state store")
-def test_a_task_that_is_ended_while_it_receives_closes_both_of_its_connections(
-    bench: Workbench, wires: SimpleNamespace
-) -> None:
-    bench.put("a")
-    task = Task(bench, trigger_dag_id=None)
-    task.store.after_set = Mock(side_effect=TaskTimeout)
-
-    with pytest.raises(TaskTimeout):
-        task.execute()
-    assert bench.service.count("release") == 1
-    assert (wires.opened, wires.open) == (2, 0)
-
-
-@pytest.fixture(params=["with runs", "with messages"])
-def arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """A sensor that starts runs, and one that returns messages."""
-    return {} if request.param == "with runs" else {"trigger_dag_id": None, "acknowledge": "manual"}
-
-
-@pytest.mark.parametrize("mode", ["poke", "deferrable"])
-@pytest.mark.parametrize("by", ["name", "id"])
-def test_a_missing_inbox_fails_the_try(
-    bench: Workbench, pauses: FakeClock, arguments: dict[str, Any], mode: str, by: str
-) -> None:
-    bench.hook.delete_inbox(INBOX)
-    inbox = INBOX if by == "name" else bench.inbox_id
-
-    with pytest.raises(NotFoundError):
-        Task(bench, inbox=inbox, **MODES[mode], **arguments).execute()
-    assert pauses.slept == []
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_next_try_finds_an_inbox_that_was_created_again_under_its_name(
-    bench: Workbench, arguments: dict[str, Any], mode: str
-) -> None:
-    bench.create_again("a")
-
-    assert done(Task(bench, **MODES[mode], **arguments).execute()) == ["a"]
-
-
-def test_a_sensor_that_pokes_finds_it_again_between_two_polls(
-    bench: Workbench, pauses: FakeClock, arguments: dict[str, Any]
-) -> None:
-    pauses.then(lambda: bench.create_again("a"))
-
-    assert done(Task(bench, **MODES["poke"], **arguments).execute()) == ["a"]
-
-
 def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_the_new_one(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
@@ -393,7 +278,9 @@ def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_th
     deferral = task.execute()
     bench.put("a")
     event = task.leased()
-    new_id = bench.create_again("b")
+    bench.hook.delete_inbox(INBOX)
+    new_id = bench.service.open_inbox(INBOX)
+    bench.put("b")
 
     with pytest.raises(NotFoundError):
         task.resume(deferral, event)

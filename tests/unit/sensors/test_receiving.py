@@ -30,15 +30,6 @@ def task(bench: Workbench, **arguments: Any) -> Task:
 
 
 @acknowledges
-def test_messages_are_returned_and_acknowledged(bench: Workbench) -> None:
-    bench.put("a", "b")
-
-    assert ids(task(bench).execute()) == ["a", "b"]
-    assert bench.states == {}
-    assert bench.supervisor.runs == {}
-
-
-@acknowledges
 def test_messages_are_not_leased_if_the_retries_that_auto_needs_are_taken_away(bench: Workbench) -> None:
     bench.put("a")
     wait = task(bench, deferrable=False)
@@ -50,11 +41,14 @@ def test_messages_are_not_leased_if_the_retries_that_auto_needs_are_taken_away(b
 
 
 @acknowledges
-def test_only_one_lease_is_returned(bench: Workbench) -> None:
+def test_the_messages_of_one_lease_are_returned_and_acknowledged(bench: Workbench) -> None:
     bench.put("a", "b", "c")
 
     assert ids(task(bench, lease_limit=2).execute()) == ["a", "b"]
+    assert bench.states == {"c": "available"}
     assert ids(task(bench, max_messages=1).execute()) == ["c"]
+    assert bench.states == {}
+    assert bench.supervisor.runs == {}
 
 
 @acknowledges
@@ -78,17 +72,21 @@ def test_manual_returns_the_lease_and_needs_no_task_state_store(bench: Workbench
 
     assert ids(lease["messages"]) == ["a"]
     assert bench.states == {"a": "leased"}
+    assert bench.service.summary("orders")["leases"][0]["leased_until"] == lease["leased_until"]
     bench.hook.acknowledge_messages(lease["inbox_id"], lease["lease_id"])
     assert bench.states == {}
 
 
-@acknowledges
-def test_a_lease_without_wanted_messages_is_waited_on(bench: Workbench) -> None:
+@pytest.mark.parametrize("acknowledge", [pytest.param("auto", marks=acknowledges), "manual"])
+def test_a_lease_without_wanted_messages_is_waited_on_and_not_stored(
+    bench: Workbench, acknowledge: str
+) -> None:
     bench.put("a")
-    deferral = task(bench, match="payload.wanted").execute()
+    wait = task(bench, acknowledge=acknowledge, match="payload.wanted")
 
-    assert deferral.trigger.hold_seconds == 0
+    assert wait.execute().trigger.hold_seconds == 0
     assert bench.states == {"a": "leased"}
+    assert wait.store.rows == {}
 
 
 @pytest.mark.parametrize("acknowledge", [pytest.param("auto", marks=acknowledges), "manual"])
@@ -229,16 +227,6 @@ def test_a_rescheduled_sensor_logs_how_it_polls_in_its_first_process_only(
                 task.execute()
 
     assert len(lines_of(caplog)) == 1
-
-
-def test_reschedule_mode_waits_for_a_first_message(bench: Workbench) -> None:
-    task = Task(bench, deferrable=False, mode="reschedule")
-
-    with pytest.raises(AirflowRescheduleException):
-        task.execute()
-    assert task.sensor.poke_interval == 6
-    bench.put("a")
-    assert task.execute()["started"]["ids"] == ["a"]
 
 
 def test_reschedule_mode_ends_without_room_as_its_numbers_would_be_lost(bench: Workbench) -> None:

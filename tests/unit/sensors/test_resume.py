@@ -15,7 +15,7 @@ from airflow.providers.common.compat.sdk import (
     timezone,
 )
 
-from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.dispatch.lease import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
 from tests.unit.client.isolation import forget
@@ -94,15 +94,6 @@ def test_a_message_that_is_too_large_for_a_hand_off_is_leased_by_the_task(
     assert bench.service.summary(INBOX)["counters"]["leases"] == 2
 
 
-@pytest.mark.parametrize("event", [{}, {"status": "paused", "reason": "abandoned"}])
-def test_an_event_without_a_lease_is_a_poll(bench: Workbench, event: dict[str, Any]) -> None:
-    task = Task(bench)
-    deferral = task.execute()
-    bench.put("a")
-
-    assert task.resume(deferral, event)["started"]["ids"] == ["a"]
-
-
 def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
     bench.ti.unfinished = lambda dag_id: len(bench.supervisor.runs)
@@ -135,18 +126,6 @@ def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(
 
     with pytest.raises(AirflowSkipException):
         task.resume(deferral, POLL)
-
-
-def test_a_task_that_is_being_ended_releases_the_lease_that_it_works_on(bench: Workbench) -> None:
-    bench.put(*"abc")
-    task = Task(bench)
-    bench.supervisor.on_start = lambda: (
-        task.sensor.on_kill() if bench.supervisor.started == ["a", "b"] else None
-    )
-
-    with pytest.raises(TaskKilled):
-        task.execute()
-    assert bench.states == {"b": "available", "c": "available"}
 
 
 @pytest.mark.since(3, 3, "the task state store")
@@ -247,28 +226,10 @@ def test_no_pause_of_the_mode_reschedule_is_too_short_for_airflow(
     assert (raised.value.reschedule_date - before).total_seconds() >= 9
 
 
-def test_a_fault_that_may_pass_is_looked_at_again_after_a_reschedule(bench: Workbench) -> None:
-    bench.put("a")
-    bench.service.fault("status", operation="lease", status=503)
-    task = Task(bench, deferrable=False, mode="reschedule")
-
-    with pytest.raises(AirflowRescheduleException):
-        task.execute()
-    assert task.execute()["started"]["ids"] == ["a"]
-
-
 def test_an_inbox_that_cannot_be_looked_up_now_is_waited_for(bench: Workbench) -> None:
     bench.service.fault("drop", operation="list_inboxes", times=None)
 
     assert isinstance(Task(bench).execute(), TaskDeferred)
-
-
-def test_what_only_somebody_can_mend_fails_at_once(bench: Workbench, pauses: FakeClock) -> None:
-    bench.service.fault("status", operation="lease", status=403, times=None)
-
-    with pytest.raises(WorkflowError):
-        Task(bench, deferrable=False).execute()
-    assert pauses.slept == []
 
 
 @pytest.mark.since(3, 3, "the task state store")
