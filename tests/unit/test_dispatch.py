@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.errors import InboxPausedError, TransportError, WorkflowError
+from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch import dispatcher as dispatcher_module
 from airflow_provider_workflow.dispatch.lease import InboxUnusableError
@@ -125,17 +125,6 @@ def test_no_run_is_started_in_the_last_30_s_of_a_lease(
     assert bench.sent("release")[0]["message_ids"] == ["c", "d"]
     assert bench.supervisor.started == ["a", "b", "c", "d"]
     assert "2 of 4 leased messages were not started before the 30 s safety margin" in caplog.text
-
-
-def test_a_paused_inbox_is_drained_first_and_then_raised(bench: Workbench) -> None:
-    bench.put("a")
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-    dispatcher = bench.dispatcher()
-
-    with pytest.raises(InboxPausedError) as caught:
-        dispatcher.drain()
-    assert caught.value.paused_reason == "user"
-    assert bench.supervisor.started == ["a"]
 
 
 @pytest.mark.specification("2.2 initialization_failure")

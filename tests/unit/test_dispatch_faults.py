@@ -41,16 +41,6 @@ def test_a_fault_of_everything_releases_what_has_no_run(bench: Workbench) -> Non
     assert bench.service.count("lease") == 1
 
 
-def test_in_a_drain_that_has_started_a_run_rejections_hold_up_no_message(bench: Workbench) -> None:
-    bad, good = [f"bad{number}" for number in range(8)], [f"good{number}" for number in range(72)]
-    bench.put("first", *bad, *good)
-    bench.supervisor.refuse("bad", lost("HTTPStatusError"))
-    bench.dispatcher().drain()
-
-    assert sorted(bench.supervisor.started) == sorted(["first", *good])
-    assert bench.states == dict.fromkeys(bad, "leased")
-
-
 def test_an_airflow_that_cannot_be_asked_after_its_5xx_is_at_fault_itself(bench: Workbench) -> None:
     bench.put(*"abc")
     bench.supervisor.refuse("b", api_error(500))

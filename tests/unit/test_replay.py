@@ -10,12 +10,10 @@ import pytest
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
-from airflow_provider_workflow.dispatch.run_errors import RunRejected
+from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted
-from tests.unit.fakes import api_error
 from tests.unit.workbench import Workbench
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
@@ -112,26 +110,9 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
     assert counted.totals == {"replayed": 1}
 
 
-def test_without_a_target_another_one_is_needed(bench: Workbench) -> None:
-    bench.supervisor.dags.add("other")
-    replay = Replay.of(buried(leased(), target=None))
-
-    with pytest.raises(NoTargetError):
-        replay.start(TaskRuns(bench.ti), None, "a test")
-    assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("other", Start.STARTED)
-
-
 def test_another_target_starts_no_second_run(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     replay = Replay.of(buried(leased()))
     replay.start(TaskRuns(bench.ti), None, "a test")
 
     assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("handle", Start.EXISTING)
-
-
-def test_a_rejection_is_raised(bench: Workbench, counted: Counted) -> None:
-    bench.supervisor.fail(api_error(400, "value_error"))
-
-    with pytest.raises(RunRejected):
-        Replay.of(buried(leased())).start(TaskRuns(bench.ti), None, "a test")
-    assert counted.totals == {}

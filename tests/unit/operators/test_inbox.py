@@ -23,6 +23,7 @@ from airflow_provider_workflow.operators.inbox import (
     WorkflowInboxDispatchOperator,
     WorkflowReleaseOperator,
 )
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 
@@ -149,15 +150,16 @@ def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, i
 
 
 def test_what_a_template_may_hold_is_templated() -> None:
-    assert set(WorkflowInboxDispatchOperator.template_fields) == {
-        "inbox",
-        "trigger_dag_id",
-        "match",
-        "once_per",
-        "trace_context",
-        "dead_letter_dag_id",
-        "workflow_conn_id",
-    }
+    for operator in (WorkflowInboxDispatchOperator, WorkflowInboxSensor):
+        assert set(operator.template_fields) == {
+            "inbox",
+            "trigger_dag_id",
+            "match",
+            "once_per",
+            "trace_context",
+            "dead_letter_dag_id",
+            "workflow_conn_id",
+        }
     assert set(WorkflowAcknowledgeOperator.template_fields) == {"lease", "message_ids", "workflow_conn_id"}
 
 

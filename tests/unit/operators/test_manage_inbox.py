@@ -171,20 +171,11 @@ def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: An
 
 
 def test_arguments_are_templated(connected: EmulatorServer) -> None:
-    texts = {name: f"{{{{ params.{name} }}}}" for name in ("name", "app_key", "action_key", "connection_id")}
-    ensuring = operator(
-        **texts, inputs={"region": "{{ params.region }}"}, notification_url="{{ params.url }}"
-    )
     url = "https://hook.example.com/"
-    params = {
-        "name": "n",
-        "app_key": "mail",
-        "action_key": "a",
-        "connection_id": 7,
-        "region": "us",
-        "url": url,
-    }
-    ensuring.render_template_fields({"params": params})
+    texts = {"name": "n", "app_key": "mail", "action_key": "a", "connection_id": 7, "notification_url": url}
+    templates = {name: f"{{{{ params.{name} }}}}" for name in texts}
+    ensuring = operator(**templates, inputs={"region": "{{ params.region }}"})
+    ensuring.render_template_fields({"params": {**texts, "region": "us"}})
     found = ensuring.execute({})
 
     assert (found["name"], only_inbox(connected).notification_url) == ("n", url)
@@ -245,16 +236,6 @@ def test_it_waits_until_a_deleted_inbox_sets_its_name_free(
 
     assert found["id"] != old["id"]
     assert fake_clock.slept == [1, 2, 4, 8]
-
-
-def test_a_failed_inbox_that_takes_time_to_be_deleted_is_waited_for(
-    connected: EmulatorServer, fake_clock: FakeClock
-) -> None:
-    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
-    connected.store.configure(deleting_seconds=12)
-
-    assert ensure(recreate_failed=True)["status"] == "active"
-    assert connected.count("delete_inbox") == 1
 
 
 def test_it_gives_up_in_time_and_a_retry_may_go_on(connected: EmulatorServer, fake_clock: FakeClock) -> None:
