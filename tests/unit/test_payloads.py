@@ -22,9 +22,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from airflow_provider_workflow.triggers.polling import InboxHealth
-from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import Task
-from tests.unit.triggers.test_inbox import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -154,17 +152,6 @@ def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(bench: Workbench, 
     for status in ("paused", "initialization_failure"):
         force(bench, status)
         fails(said, Task(bench).execute)
-
-
-@pytest.mark.usefixtures("said")
-async def test_why_an_inbox_is_paused_as_a_trigger_says_it(bench: Workbench, fake_clock: FakeClock) -> None:
-    def resume() -> None:
-        bench.service.store.inboxes.resume(bench.inbox_id)
-        bench.put("a")
-
-    force(bench, "paused")
-    fake_clock.then(nothing, resume)
-    await fire(trigger(on_paused="wait"))
 
 
 def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -80,22 +79,6 @@ def test_hostile_names_and_ids_make_one_plain_line(caplog: pytest.LogCaptureFixt
     [line] = alarms(caplog)
 
     assert line.isprintable()
-
-
-async def test_a_trigger_that_is_ended_while_it_looks_ends(bench: Workbench) -> None:
-    class Client:
-        settings = bench.hook.settings
-
-        async def run(self, listing: Any) -> list[Any]:
-            listing.close()
-            return await asyncio.get_running_loop().create_future()
-
-    looking = asyncio.ensure_future(quarantine.check_in_loop(Client(), "orders"))  # type: ignore[arg-type]
-    for _ in range(5):
-        await asyncio.sleep(0)
-    looking.cancel()
-    await asyncio.wait({looking}, timeout=10)
-    assert looking.cancelled()
 
 
 def test_a_process_looks_again_after_ten_minutes(bench: Workbench, fake_clock: FakeClock) -> None:

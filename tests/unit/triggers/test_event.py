@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from airflow.exceptions import AirflowOptionalProviderFeatureException
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.conftest import EVEN, ODD, Triggerer, beside, event_trigger, put
+from tests.unit.triggers.conftest import ODD, Triggerer, event_trigger, put
 from tests.unit.workbench import Workbench
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
@@ -214,47 +213,6 @@ async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_w
     assert threading.get_ident() not in threads
 
 
-async def test_a_watcher_that_is_ended_while_it_selects_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def waiting(watcher: Any, messages: Any) -> Any:
-        selecting.set()
-        assert ended.wait(10)
-        return messages, []
-
-    selecting, ended = threading.Event(), threading.Event()
-    monkeypatch.setattr(WorkflowInboxEventTrigger, "matching", waiting)
-    bench.put("a")
-    number = triggerer.start(event_trigger())
-    moving = asyncio.create_task(held_clock.elapse(5))
-    await beside(lambda: selecting.wait(10))
-    await triggerer.end(number)
-    ended.set()
-    await moving
-    await held_clock.elapse(10)
-
-    assert triggerer.unstored == []
-    assert bench.service.count("ack") == 0
-    assert bench.states == {"a": "available"}
-
-
-async def test_each_watcher_gets_what_it_wants_and_all_of_it_is_acknowledged(
-    bench: Workbench, triggerer: Triggerer
-) -> None:
-    ids = put(bench, *range(10))
-    even = triggerer.start(event_trigger(match=EVEN))
-    odd = triggerer.start(event_trigger(match=ODD))
-    every = triggerer.start(event_trigger())
-    await triggerer.work(15)
-
-    assert triggerer.stored_ids(even) == ids[::2]
-    assert triggerer.stored_ids(odd) == ids[1::2]
-    assert triggerer.stored_ids(every) == ids
-    assert bench.states == {}
-    assert len(triggerer.stored) == 3
-    assert bench.service.count("lease") <= 3
-
-
 async def test_a_message_that_two_want_waits_for_both_events(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
@@ -314,16 +272,4 @@ async def test_a_large_batch_is_several_events(bench: Workbench, triggerer: Trig
 
     assert [payload["count"] for _, payload in triggerer.stored] == [2, 1]
     assert bench.service.summary("orders")["counters"]["leases"] == 1
-    assert bench.states == {}
-
-
-async def test_a_watcher_that_outlives_its_siblings_goes_on(bench: Workbench, triggerer: Triggerer) -> None:
-    stays = triggerer.start(event_trigger())
-    leaves = triggerer.start(event_trigger(match=ODD))
-    await triggerer.work(5)
-    await triggerer.end(leaves)
-    put(bench, 1)
-    await triggerer.work(30)
-
-    assert triggerer.stored_ids(stays) == ["m1"]
     assert bench.states == {}

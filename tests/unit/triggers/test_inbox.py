@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,10 +10,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -27,7 +23,6 @@ from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, nothing
-from tests.unit.test_leases import ANY_JSON
 from tests.unit.workbench import INBOX, Workbench
 
 pytestmark = pytest.mark.usefixtures("fake_clock")
@@ -104,8 +99,13 @@ def test_the_pauses_of_a_series_grow_to_five_minutes(health: InboxHealth, fake_c
     assert meet(health, fake_clock, *[FAULT] * 9) == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_the_pauses_reset_after_an_answer(health: InboxHealth, fake_clock: FakeClock) -> None:
+def test_the_pauses_reset_after_an_answer_and_another_series_is_logged_again(
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     assert meet(health, fake_clock, FAULT, FAULT, None, FAULT, WRONG) == [5, 10, 5, 10]
+    logged = [each.levelname for each in caplog.records if each.name == log.name]
+    assert logged == ["WARNING", "INFO", "WARNING", "ERROR"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ class Subclass(WorkflowInboxTrigger):
     """A trigger of somebody else's."""
 
 
-def test_a_trigger_comes_back_from_what_it_serializes() -> None:
+def test_a_subclass_serializes_as_itself_with_all_its_arguments() -> None:
     given = {
         "inbox": "orders",
         "workflow_conn_id": "other",
@@ -144,32 +144,8 @@ def test_a_trigger_comes_back_from_what_it_serializes() -> None:
         "settle_seconds": 6.0,
         "hold_seconds": 1.0,
     }
-    path, kwargs = WorkflowInboxTrigger(**given).serialize()
 
-    assert path == "airflow_provider_workflow.triggers.inbox.WorkflowInboxTrigger"
-    assert kwargs == given
-    assert WorkflowInboxTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
-
-
-def test_airflow_finds_what_it_needs_to_render_a_trigger_that_begins_a_task() -> None:
-    waiting = trigger()
-
-    assert hasattr(waiting, "template_fields") or airflow_release() < (3, 3)
-    assert waiting.task_instance is None
-
-
-def test_a_subclass_serializes_as_itself() -> None:
-    assert Subclass("orders").serialize()[0] == f"{__name__}.Subclass"
-
-
-async def test_after_a_run_it_still_serializes_no_secret(bench: Workbench) -> None:
-    bench.put("a")
-    waiting = trigger()
-    await fire(waiting)
-
-    text = json.dumps(waiting.serialize())
-    assert bench.service.client_secret not in text
-    assert bench.service.base_url not in text
+    assert Subclass(**given).serialize() == (f"{__name__}.Subclass", given)
 
 
 async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
@@ -194,28 +170,6 @@ async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_ups: 
     assert wake_ups.closed
     assert bench.states == {"a": "leased"}
     assert bench.service.count("release") == 0
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(payload=st.dictionaries(st.text() | st.just("__classname__"), ANY_JSON))
-@pytest.mark.parametrize("_", [0])
-def test_any_payload_is_handed_over_as_one_ascii_text(bench: Workbench, payload: Any, _: int) -> None:
-    import asyncio
-
-    bench.put("a", payload=payload)
-    event = asyncio.run(fire(trigger()))
-    lease = HeldLease.from_hand_off(event["lease"])
-    bench.hook.acknowledge_messages(bench.inbox_id, lease.lease_id)
-
-    assert all(isinstance(value, str) and value.isascii() and "\0" not in value for value in event.values())
-    assert lease.messages[0]["payload"] == payload
-
-
-async def test_what_is_over_a_megabyte_stays_behind(bench: Workbench) -> None:
-    bench.put("a", "b", "c", payload="x" * 400_000)
-    event = await fire(trigger())
-
-    assert HeldLease.from_hand_off(event["lease"]).left_out == ["c"]
 
 
 async def test_it_settles_before_it_leases(bench: Workbench, fake_clock: FakeClock) -> None:
@@ -279,13 +233,6 @@ async def test_a_wake_up_for_what_others_lease_is_answered_once_a_second(
     assert fake_clock.slept == [1, 1, 1, 1, 1]
 
 
-async def test_refused_credentials_are_raised(bench: Workbench) -> None:
-    bench.service.fault("status", operation="lease", status=403, times=None)
-
-    with pytest.raises(AuthenticationError):
-        await fire(trigger())
-
-
 async def test_a_certificate_that_does_not_verify_is_left_to_the_task(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,31 +283,6 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
     assert len([each for each in lines(caplog) if "unreachable" in each]) == 1
 
 
-async def test_another_series_of_faults_is_logged_again(
-    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail() -> None:
-        bench.service.fault("status", operation="lease", status=503)
-
-    fake_clock.then(fail, nothing, fail, nothing, lambda: bench.put("a"))
-    await fire(trigger())
-
-    assert len([each for each in lines(caplog) if "unreachable" in each]) == 2
-
-
-async def test_a_rate_limit_is_waited_out(bench: Workbench) -> None:
-    bench.put("a")
-    bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "0"}, times=6)
-
-    assert (await fire(trigger()))["status"] == "leased"
-
-
-async def test_a_missing_inbox_is_raised(bench: Workbench, fake_clock: FakeClock) -> None:
-    with pytest.raises(NotFoundError, match="'nosuch'"):
-        await fire(trigger(inbox="nosuch"))
-    assert fake_clock.slept == []
-
-
 @pytest.mark.parametrize("by", ["name", "id"])
 async def test_an_inbox_that_is_deleted_while_the_trigger_waits_is_raised(
     bench: Workbench, fake_clock: FakeClock, by: str
@@ -379,12 +301,6 @@ async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_cl
 
     fake_clock.then(begin)
     assert (await fire(trigger()))["status"] == "leased"
-
-
-async def test_a_paused_and_drained_inbox_lets_the_task_poll(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-
-    assert await fire(trigger()) == {"status": "poll"}
 
 
 @pytest.mark.parametrize(("on_paused", "reason"), [("wait", "abandoned"), ("fail", "user")])
@@ -422,11 +338,14 @@ async def test_how_it_waits_is_logged_when_it_begins(
     assert said[:1] == [f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}"]
 
 
-@pytest.mark.parametrize("on_paused", ["fail", "wait"])
-async def test_an_inbox_that_failed_to_initialize_fires_at_once(
-    bench: Workbench, fake_clock: FakeClock, on_paused: str
+@pytest.mark.parametrize(
+    ("status", "on_paused"),
+    [("paused", "fail"), ("initialization_failure", "fail"), ("initialization_failure", "wait")],
+)
+async def test_for_an_inbox_that_is_paused_or_failed_to_initialize_it_fires_at_once(
+    bench: Workbench, fake_clock: FakeClock, status: str, on_paused: str
 ) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
+    bench.service.store.inboxes.force(bench.inbox_id, status, "subscribe_failed")
 
     assert await fire(trigger(on_paused=on_paused)) == {"status": "poll"}
     assert fake_clock.slept == []

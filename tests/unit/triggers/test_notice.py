@@ -197,17 +197,6 @@ async def test_a_list_of_ten_pages_is_read_whole(bench: Workbench, day: Day, ord
     assert day.pages == [10 if order == "oldest" else 1]
 
 
-async def test_five_minutes_of_faults_are_said_once_with_the_cause(
-    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
-) -> None:
-    day.at(600, lambda: bench.service.fault("status", status=503, times=None, detail="made up"))
-    await day.notices(trigger(), until=7200)
-
-    errors = [line for line in lines(caplog) if line.startswith("ERROR")]
-    assert len(errors) == 1
-    assert "503 (error): made up" in errors[0]
-
-
 @pytest.mark.parametrize(
     ("mishap", "cause"),
     [
@@ -306,17 +295,6 @@ async def test_a_connection_that_is_fixed_is_used(
 
     assert notices[0] < 300, "an alarm"
     assert 1000 < notices[1] <= 1300
-
-
-async def test_an_inbox_that_was_deleted_and_created_again_is_found_by_its_name(
-    bench: Workbench, day: Day
-) -> None:
-    day.at(500, lambda: bench.service.store.inboxes.delete(bench.inbox_id))
-    day.at(501, lambda: bench.service.put(INBOX, {}))
-    events = await day.events(trigger(), until=900)
-
-    assert events[0][1]["inbox_id"] not in ("", bench.inbox_id)
-    assert events[0][0] < 600
 
 
 async def test_a_new_inbox_is_watched_while_the_former_one_of_its_name_is_being_deleted(
