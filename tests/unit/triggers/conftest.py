@@ -117,10 +117,6 @@ class Triggerer:
     async def stop(self) -> None:
         """End as ``asyncio.run`` does: cancel whatever there is, once, and wait for it."""
         await self.stop_streams()
-        await self.crash()
-
-    async def crash(self) -> None:
-        """Cancel whatever there is, once, and wait for it."""
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()

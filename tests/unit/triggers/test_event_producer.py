@@ -181,28 +181,6 @@ async def test_a_trigger_that_is_ended_in_between_acknowledges_nothing(
     assert bench.states == {"a": "available"}
 
 
-async def test_an_event_that_airflow_takes_when_its_streams_are_stopped_acknowledges_nothing(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
-) -> None:
-    # Airflow does not bind it to the batch any more, and does not store it: what is left is the mark.
-    bench.put("a")
-    triggerer.log.gate = asyncio.Event()
-    triggerer.start(event_trigger())
-    await held_clock.elapse(LEASES)
-    assert bench.states == {"a": "leased"}
-    groups = list(triggerer.streams._groups.values())
-    triggerer.streams._groups.clear()
-    triggerer.log.gate.set()
-    await held_clock.settle()
-    assert len(triggerer.unstored) == 1
-    for group in groups:
-        await group.stop()
-    await triggerer.crash()
-
-    assert bench.service.count("ack") == 0
-    assert bench.states == {"a": "available"}
-
-
 async def test_an_event_that_airflow_dropped_as_its_dag_was_paused_acknowledges_nothing(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:
