@@ -69,8 +69,8 @@ class Dispatcher:
     :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param working: whether runs of leased messages are being started at this moment.
-    :param started: targets of which this drain has started a run.
-    :param unreachable: the transient error of the last lease request, with which the drain ended.
+    :param started: targets of which this drain started a run.
+    :param unreachable: the transient error of a lease request with which the drain ended.
     """
 
     hook: WorkflowHook
@@ -271,7 +271,7 @@ class Dispatcher:
         A message for which Airflow fails stays leased: released, it would lose a delivery to the next try.
         """
         if self._acknowledgement_error is not None:
-            # Messages that have their run lose nothing if the lease ends before their turn.
+            # Messages that have their run lose nothing if the lease ends first.
             due.sort(key=lambda message: self._find_run(message) is not None)
         while due and lease.seconds_left() > 0 and self._may_start(due[0]):
             try:
@@ -299,8 +299,8 @@ class Dispatcher:
         try:
             if self._dead_letters is not None and self._dead_letters.is_found(message):
                 return True
-            # An expression may read a value that changes, and must not choose a second DAG; and a message
-            # that has its run must not be rejected.
+            # An expression may read a value that changes, and must not choose a second DAG;
+            # and a message that has its run is not rejected.
             is_looked_up = len(dag_ids) > 1 or delivery_count(message) != 1
             if is_looked_up and (existing := self._find_run(message)) is not None:
                 self._record(*existing, message["id"])
