@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,45 +12,15 @@ import pytest
 from airflow_provider_workflow import airflow_internals
 
 TESTS = Path(__file__).parents[1]
-FOREIGN = {
-    *("_actions", "_HelpAction", "_SubParsersAction", "_add_command"),  # argparse, and Airflow's parser
-    *("_RequestFrame", "_ResponseFrame", "_thread_lock"),  # the SDK's
-    *("_shared", "_secrets_masker"),  # its masking of secrets
-    *("_shared_streams", "_groups", "_ack_timeout", "_now"),  # Airflow's shared streams
-    *("_do_render_template_fields", "_serialize_rendered_fields"),  # called by Airflow
-    "_common",  # of psutil
-    *("_exit", "_replace"),  # public, in spite of how they are written
-}
-"""Private names of Python, Airflow and other libraries, which tests stand for or look into."""
+NAMED = re.compile(r"""(?:attr|patch|object)\([^)]*["'](?:[\w.]+\.)?(_[a-z]\w*)["']""")
+IMPORTED = re.compile(r"^ *from airflow_provider_workflow.* import .*\b(_[a-z]\w*)", re.MULTILINE)
 
 
-def is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and name != "_" and name not in FOREIGN
-
-
-def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Private names that are taken from anything but ``self``, ``cls`` and ``super()``, with their line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls", "super()"):
-            names = [node.attr]
-        elif isinstance(node, ast.ImportFrom):
-            names = [each.name for each in node.names]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("attr", "patch", "object")):
-            strings = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
-            names = [part for each in strings if isinstance(each, str) for part in each.split(".")]
-        else:
-            continue
-        yield from ((node.lineno, name) for name in names if is_private(name))
-
-
-def test_no_test_uses_a_private_name() -> None:
-    found = [
-        (f"{path.relative_to(TESTS)}:{line}", name)
-        for path in TESTS.rglob("*.py")
-        for line, name in private_names(ast.parse(path.read_text()))
-    ]
-
-    assert found == []
+def test_no_test_imports_or_replaces_what_is_private_to_the_package() -> None:
+    """Ruff reports where an attribute is used."""
+    texts = {path.relative_to(TESTS): path.read_text() for path in TESTS.rglob("*.py")}
+    found = {path: NAMED.findall(text) + IMPORTED.findall(text) for path, text in texts.items()}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 HERE = Path(airflow_internals.__file__)
