@@ -132,7 +132,7 @@ def test_without_capacity_the_source_is_checked(bench: Workbench, mode: str) -> 
     bench.ti.try_number = 2
 
     with pytest.raises(AirflowFailException, match="abandoned"):
-        Task(bench, max_unfinished_runs=50, **MODES[mode]).execute()
+        Task(bench, max_unfinished_runs=50, timeout=10, **MODES[mode]).execute()
 
 
 def test_after_an_alarm_a_sensor_that_is_rescheduled_polls_as_seldom_as_a_deferred_one(

@@ -47,12 +47,12 @@ def cut_after(reply: bytes) -> Callable[[socket.socket], None]:
 
 
 def trickle(reply: bytes, drop: bytes) -> Callable[[socket.socket], None]:
-    """An answer that goes on and on, without an end."""
+    """An answer that goes on for much longer than anybody should wait."""
 
     def play(connection: socket.socket) -> None:
         connection.sendall(reply)
         connection.settimeout(PATIENCE / 10)
-        while True:
+        for _ in range(300):
             try:
                 if not connection.recv(1):
                     return
