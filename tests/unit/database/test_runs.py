@@ -47,15 +47,9 @@ def test_only_runs_of_the_provider_are_found(triggered_by: str, user: str | None
         bool(list(dag_runs.pages(selection, (), size=1))),
         bool(dag_runs.named(selection, ("message_id",), [RUN_ID])),
         bool(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])),
-    ] == [is_ours] * 3
-
-
-@pytest.mark.usefixtures("handle")
-def test_a_run_of_another_inbox_with_the_same_id_is_not_found() -> None:
-    create_dag_run("handle", RUN_ID, CONF, None, triggered_by="CLI", user=None)
-
+        RUNS.find("handle", RUN_ID, CONF) is Start.EXISTING,
+    ] == [is_ours] * 4
     assert dag_runs.runs_of({RUN_ID: "another"}, ["handle"]) == {}
-    assert list(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])) == [RUN_ID]
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
@@ -91,29 +85,14 @@ def handle(database: Database) -> Database:
     return database
 
 
-def test_a_run_is_started_with_its_conf_and_found_again(handle: Database) -> None:
-    conf = {"inbox_id": "i", "message": {"id": "1", "payload": {"text": "Grüße", "n": [1.5, None]}}}
+def test_a_run_is_that_of_its_message_and_of_no_other_message_or_inbox(handle: Database) -> None:
+    conf = {"inbox_id": "i", "message": {"id": "a", "payload": {"text": "Grüße", "n": [1.5, None]}}}
 
-    assert RUNS.start("handle", "workflow__1", conf) is Start.STARTED
-    assert RUNS.start("handle", "workflow__1", conf) is Start.EXISTING
-    assert handle.runs("handle") == {"workflow__1": conf}
-
-
-def test_an_existing_run_of_another_message_or_inbox_is_not_taken_for_its_run(handle: Database) -> None:
-    RUNS.start("handle", RUN_ID, CONF)
-
-    for other in ({**CONF, "inbox_id": "another"}, {**CONF, "message": {"id": "b"}}, {"message_id": "a"}):
+    assert [RUNS.start("handle", RUN_ID, conf) for _ in range(2)] == [Start.STARTED, Start.EXISTING]
+    for other in ({**conf, "inbox_id": "another"}, {**conf, "message": {"id": "b"}}, {"message_id": "a"}):
         with pytest.raises(RunRejected, match="workflow__a of the DAG 'handle' exists, and a user"):
             RUNS.start("handle", RUN_ID, other)
-    assert handle.runs("handle") == {RUN_ID: CONF}
-
-
-def test_a_run_that_a_person_started_is_not_taken_for_that_of_a_message(handle: Database) -> None:
-    create_dag_run("handle", RUN_ID, CONF, None, triggered_by="REST_API", user="bob")
-
-    assert not RUNS.find("handle", RUN_ID, CONF)
-    with pytest.raises(RunRejected, match="exists, and a user"):
-        RUNS.start("handle", RUN_ID, CONF)
+    assert handle.runs("handle") == {RUN_ID: conf}
 
 
 def test_a_run_that_somebody_else_starts_at_the_same_moment_is_found(
@@ -133,17 +112,14 @@ def test_a_run_that_somebody_else_starts_at_the_same_moment_is_found(
     assert len(looks) == 2
 
 
-def test_a_conf_that_the_dag_refuses_is_of_one_message(database: Database) -> None:
+def test_a_conf_or_a_run_id_that_is_refused_is_of_one_message(database: Database) -> None:
     database.add_dag("strict", params={"x": Param(type="integer")})
 
     with pytest.raises(RunRejected, match="param x"):
         RUNS.start("strict", "workflow__1", {"x": "no number"})
-    assert RUNS.start("strict", "workflow__2", {"x": 1}) is Start.STARTED
-
-
-def test_a_run_id_that_airflow_refuses_is_of_one_message(handle: Database) -> None:
     with pytest.raises(RunRejected, match="ValueError"):
-        RUNS.start("handle", "no run id ..", {})
+        RUNS.start("strict", "no run id ..", {"x": 1})
+    assert RUNS.start("strict", "workflow__2", {"x": 1}) is Start.STARTED
 
 
 def of(kind: Any, **more: Any) -> Exception:
@@ -192,40 +168,34 @@ def test_a_locked_database_is_tried_again(handle: Database, monkeypatch: pytest.
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
 
 
-def test_a_paused_dag_is_a_good_target_and_a_check_starts_nothing(handle: Database) -> None:
-    handle.change("handle", is_paused=True)
-
-    RUNS.check_target("handle")
-    assert handle.runs("handle") == {}
-    assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
-
-
 @pytest.mark.parametrize("check", [RUNS.check_target, lambda dag_id: RUNS.start(dag_id, "workflow__1", {})])
 def test_a_missing_dag_is_found_out(database: Database, check: Any) -> None:
     with pytest.raises(MissingDagError, match=r"'missing' was not found\. .*no message is lost"):
         check("missing")
 
 
+RUN_TYPES = pytest.mark.since(3, 3, "the run types that a DAG allows")
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
-    [({"is_stale": True}, "was not found"), ({"has_import_errors": True}, "has import errors")],
+    [
+        ({"is_stale": True}, "was not found"),
+        ({"has_import_errors": True}, "has import errors"),
+        pytest.param({"allowed_run_types": ["scheduled"]}, "manual", marks=RUN_TYPES),
+    ],
 )
-def test_a_gone_or_broken_dag_is_no_target(handle: Database, columns: dict[str, Any], said: str) -> None:
+def test_a_paused_dag_is_a_good_target_and_one_that_cannot_run_is_none(
+    handle: Database, columns: dict[str, Any], said: str
+) -> None:
+    handle.change("handle", is_paused=True, allowed_run_types=["manual"])
+    RUNS.check_target("handle")
+    assert handle.runs("handle") == {}
+    assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
     handle.change("handle", **columns)
 
     with pytest.raises(TargetError, match=said):
         RUNS.check_target("handle")
-
-
-@pytest.mark.since(3, 3, "the run types that a DAG allows")
-def test_a_dag_that_allows_no_manual_runs_is_no_target(handle: Database) -> None:
-    handle.change("handle", allowed_run_types=["scheduled"])
-
-    with pytest.raises(TargetError, match="manual"):
-        RUNS.check_target("handle")
-
-    handle.change("handle", allowed_run_types=["manual"])
-    RUNS.check_target("handle")
 
 
 def test_a_database_that_is_not_migrated_is_said_to_be(database: Database) -> None:
