@@ -21,7 +21,7 @@ from tests.unit.cli.burying import INBOX_ID, PAYLOAD, Burying, start
 from tests.unit.cli.database import listening
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
-from tests.unit.plugin.conftest import API, Service
+from tests.unit.plugin.conftest import API, PAGE, Service, error_of
 
 BEGIN = datetime(2025, 1, 1)
 
@@ -255,6 +255,7 @@ def test_the_messages_of_an_inbox_come_with_the_inbox_and_its_summary(
     assert connected.count("list_messages") == 1
 
 
+@pytest.mark.usefixtures("fake_clock")
 def test_further_pages_of_messages_have_the_messages_that_follow(
     op: TestClient, buried: Burying, connected: EmulatorServer
 ) -> None:
@@ -300,15 +301,17 @@ def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
     assert "inbox" not in answer
 
 
-def test_dead_letters_are_listed_with_their_replays(
+def test_dead_letters_are_listed_with_their_replays_and_no_others_are_replayed(
     op: TestClient, buried: Burying, connected: EmulatorServer
 ) -> None:
     inbox = connected.open_inbox("orders")
     buried.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
     buried.bury("b", inbox_id=inbox, target=None)
-    buried.bury("c", inbox_id="another")
-    buried.bury("d", inbox_id=inbox, connection_id="another")
-    buried.forge("e", user="bob", inbox_id=inbox)
+    others = [
+        buried.bury("c", inbox_id="another"),
+        buried.bury("d", inbox_id=inbox, connection_id="another"),
+        buried.forge("e", user="bob", inbox_id=inbox),
+    ]
     replayed = start("a", inbox)
 
     answer = op.get(f"{API}/inboxes/{inbox}/dead-letters")
@@ -320,3 +323,8 @@ def test_dead_letters_are_listed_with_their_replays(
     assert oldest["started_by"] == "the command line"
     assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
     assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
+    for run_id in others:
+        fields = {"dag_id": "dead", "run_id": run_id}
+        refused = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
+        assert (refused.status_code, error_of(refused)) == (404, "not_found")
+    assert set(buried.replays()) == {replayed}

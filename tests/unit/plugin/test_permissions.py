@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -155,9 +154,8 @@ def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
 ) -> None:
     run_id = buried.bury("a")
     deny(monkeypatch, "handle", "POST")
-    fields = {"dag_id": "dead", "run_id": run_id}
 
-    answer = op.post(REPLAY, json=fields, headers=PAGE)
+    answer = replay(op, run_id)
 
     assert (answer.status_code, error_of(answer)) == (403, "forbidden")
     assert buried.replays() == {}
@@ -268,24 +266,6 @@ def test_a_replay_needs_a_dead_letter_and_a_target(
     assert answer.status_code == status, answer.text
     assert code is None or error_of(answer) == code
     assert len(buried.replays()) == (1 if code is None else 0)
-
-
-@pytest.mark.parametrize(
-    "bury",
-    [
-        lambda buried: buried.bury("a", inbox_id="another"),
-        lambda buried: buried.bury("a", connection_id="another"),
-        lambda buried: buried.forge("a", user="bob"),
-    ],
-    ids=["of another inbox", "of another connection", "made by a person"],
-)
-def test_what_is_no_dead_letter_of_the_inbox_is_not_replayed(
-    op: TestClient, buried: Burying, bury: Callable[[Burying], str]
-) -> None:
-    answer = replay(op, bury(buried))
-
-    assert (answer.status_code, error_of(answer)) == (404, "not_found")
-    assert buried.replays() == {}
 
 
 def test_with_a_connection_of_another_type_or_none_nothing_is_found_and_no_secret_is_sent(
