@@ -104,14 +104,3 @@ def test_a_drain_killed_between_start_and_acknowledgement_starts_no_second_run(s
     assert ended(drain(inbox)) == {"started": 1, "existing": 2, "rejected": 0}
     stage.wait_until_succeeded(inbox, ids + later)
     assert inbox.all_acknowledged()
-
-
-def test_two_drains_of_the_same_messages_at_once_start_one_run_each(stage, drain, inbox):
-    ids = inbox.put(*[{"n": n} for n in range(30)])
-    inbox.put(*[{"n": n} for n in range(30)], ids=ids)
-    drains = [drain(inbox) for _ in range(2)]
-    results = [ended(process) for process in drains]
-    assert sum(result["started"] for result in results) == 30
-    assert sum(result["rejected"] for result in results) == 0
-    stage.check_one_run_each(inbox, ids)
-    assert inbox.all_acknowledged()
