@@ -1,13 +1,19 @@
-"""DAGs that start runs of messages. Inbox, target, and a connection if need be, come with the run's conf."""
+"""
+DAGs that start runs of messages, or take them into their own run. Inbox, target, and a connection if need be,
+come with the run's conf.
+"""
 
+import json
 from datetime import timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 DEFERRED = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 2}
+POKING = {"deferrable": False, "poll_interval": 0.5}
 RETRIES = {"retries": 3, "retry_delay": timedelta(seconds=3), "retry_exponential_backoff": False}
 THROUGH = {"workflow_conn_id": "{{ dag_run.conf['conn_id'] }}"}
 """Through a connection that a test has made."""
@@ -22,19 +28,16 @@ SENSORS = {
     "listener_with_a_wrong_secret": {**DEFERRED, "workflow_conn_id": "workflow_wrong"},
     "listener_through": {**DEFERRED, **RETRIES, **THROUGH, "retries": 30},
     "listener_of_a_user": {**DEFERRED, "workflow_conn_id": "workflow_user"},
-    "poking_listener_of_a_user": {
-        "deferrable": False,
-        "poll_interval": 0.5,
-        "workflow_conn_id": "workflow_user",
-    },
-    "poking_listener": {"deferrable": False, "mode": "poke", "poll_interval": 0.5},
+    "poking_listener_of_a_user": {**POKING, "workflow_conn_id": "workflow_user"},
+    "poking_listener": {**POKING, "mode": "poke"},
     "rescheduling_listener": {"deferrable": False, "mode": "reschedule", "poll_interval": 1},
     "impatient_listener": {**DEFERRED, **RETRIES, "timeout": 4},
     "impatient_soft_listener": {**DEFERRED, "timeout": 4, "soft_fail": True},
-    "impatient_poking_listener": {"deferrable": False, "poll_interval": 0.5, "timeout": 2},
+    "impatient_poking_listener": {**POKING, "timeout": 2},
 }
 
-CONF = {"inbox": "{{ dag_run.conf['inbox'] }}", "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
+INBOX = {"inbox": "{{ dag_run.conf['inbox'] }}"}
+CONF = {**INBOX, "trigger_dag_id": "{{ dag_run.conf['target'] }}"}
 
 for dag_id, arguments in SENSORS.items():
     with DAG(dag_id, schedule=None, max_active_runs=20, default_args=ONCE):
@@ -53,3 +56,15 @@ DISPATCHERS = {
 for dag_id, arguments in DISPATCHERS.items():
     with DAG(dag_id, schedule=None, max_active_runs=20, default_args=ONCE):
         WorkflowInboxDispatchOperator(task_id="work", **CONF, **arguments)
+
+
+@task
+def read(value):
+    """What a later task gets, as ASCII text that no database and no log can change."""
+    return json.dumps(value)
+
+
+if airflow_release() >= (3, 3):
+    for dag_id, arguments in {"receiver": {}, "receiver_that_logs": {"on_rejected": "log"}}.items():
+        with DAG(dag_id, schedule=None):
+            read(WorkflowInboxSensor(task_id="work", **INBOX, **DEFERRED, **RETRIES, **arguments).output)

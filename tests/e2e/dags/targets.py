@@ -6,43 +6,20 @@ from pathlib import Path
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
-with DAG("target", schedule=None, max_active_runs=100):
-    # No worker is needed for it: what most tests count is runs, not tasks.
-    EmptyOperator(task_id="nothing")
-
-needs_an_amount = {"properties": {"payload": {"required": ["amount"]}}}
-with DAG(
-    "picky",
-    schedule=None,
-    max_active_runs=100,
-    params={"message": Param({}, type="object", **needs_an_amount)},
-):
-    EmptyOperator(task_id="nothing")
-
-accepts_good = {"properties": {"id": {"pattern": "^good"}}}
-with DAG(
-    "fastidious",
-    schedule=None,
-    max_active_runs=100,
-    params={"message": Param({}, type="object", **accepts_good)},
-):
-    # It rejects messages by their ids, whatever their payloads are.
-    EmptyOperator(task_id="nothing")
-
-with DAG("dead_letters", schedule=None, max_active_runs=100):
-    EmptyOperator(task_id="nothing")
+picky = {"message": Param({}, type="object", properties={"payload": {"required": ["amount"]}})}
+# It rejects messages by their ids, whatever their payloads are.
+fastidious = {"message": Param({}, type="object", properties={"id": {"pattern": "^good"}})}
+for name, params in {"target": {}, "picky": picky, "fastidious": fastidious, "dead_letters": {}}.items():
+    with DAG(name, schedule=None, max_active_runs=100, params=params):
+        # No worker is needed for it: what most tests count is runs, not tasks.
+        EmptyOperator(task_id="nothing")
 
 with DAG("greeting", schedule=None, params={"message": Param("hello", type="string")}):
     # Its param has the name of a field of our conf: every run is rejected, with the message in the reason.
     EmptyOperator(task_id="nothing")
 
-needs_a_gate = {"properties": {"payload": {"required": ["gate"]}}}
-with DAG(
-    "gated",
-    schedule=None,
-    max_active_runs=100,
-    params={"message": Param({}, type="object", **needs_a_gate)},
-):
+gated = {"message": Param({}, type="object", properties={"payload": {"required": ["gate"]}})}
+with DAG("gated", schedule=None, max_active_runs=100, params=gated):
 
     @task
     def wait_at_gate(dag_run=None):
