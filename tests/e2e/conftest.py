@@ -99,12 +99,6 @@ def statsd() -> Iterator[Statsd]:
 
 
 @pytest.fixture(scope="session")
-def wrong_secret(marks: Marks) -> str:
-    """The client secret of the connection ``workflow_wrong``, which the service does not know."""
-    return marks.new("wrong secret")
-
-
-@pytest.fixture(scope="session")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The DAG files of these tests, where tests may add and change some."""
     ignored = shutil.ignore_patterns("__pycache__")
@@ -123,7 +117,6 @@ def airflow(
     emulator: EmulatorServer,
     dags_folder: Path,
     stops_folder: Path,
-    wrong_secret: str,
     statsd: Statsd,
     marks: Marks,
 ) -> Iterator[LocalAirflow]:
@@ -136,7 +129,7 @@ def airflow(
     user["extra"]["grant"] = "refresh_token"
     connections = {
         "workflow_default": emulator.connection_json(),
-        "workflow_wrong": json.dumps({**emulator.connection(), "password": wrong_secret}),
+        "workflow_wrong": json.dumps({**emulator.connection(), "password": marks.new("wrong secret")}),
         "workflow_user": json.dumps(user),
     }
     home = tmp_path_factory.mktemp("airflow")

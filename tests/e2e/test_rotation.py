@@ -23,18 +23,15 @@ def service(marks: Marks) -> Iterator[EmulatorServer]:
 
 @pytest.fixture
 def connect(stage: Stage, service: EmulatorServer) -> Iterator[Callable[[], None]]:
-    """Writes the connection, with the secret of the moment, into Airflow's database."""
+    """Writes the secret of the moment into the connection, which is in Airflow's database."""
     api, path = stage.airflow.api, f"connections/{CONN_ID}"
 
-    def write() -> None:
+    def write(method: str = "PATCH", to: str = path) -> None:
         fields = service.connection()
         body = {**fields, "connection_id": CONN_ID, "extra": json.dumps(fields["extra"])}
-        known = any(
-            each["connection_id"] == CONN_ID for each in api.request("GET", "connections")["connections"]
-        )
-        api.request("PATCH" if known else "POST", path if known else "connections", json=body)
+        api.request(method, to, json=body)
 
-    write()
+    write("POST", "connections")
     yield write
     api.request("DELETE", path)
 

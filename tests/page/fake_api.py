@@ -69,9 +69,9 @@ def dead_letter(number: int = 1, **given: Any) -> dict[str, Any]:
     } | given
 
 
-def error(status: int, code: str, title: str, fix: str, **headers: str) -> Answer:
+def error(status: int, code: str, title: str, fix: str) -> Answer:
     """An error in words."""
-    return Answer({"error": {"code": code, "title": title, "fix": fix}}, status, headers)
+    return Answer({"error": {"code": code, "title": title, "fix": fix}}, status)
 
 
 @dataclass
@@ -90,7 +90,6 @@ class FakeAPI:
     silent: list[dict[str, Any]] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
     may_add: bool = True
     outcome: str = "started"
     is_late: bool = False
@@ -154,7 +153,7 @@ class FakeAPI:
             "is_partial": False,
             "oldest_created_at": EARLIER,
             "fetched_at": self.fetched_at,
-        } | self.summary
+        }
 
     def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:
         (found,) = (each for each in self.inboxes if each["id"] == request.parts[-2])

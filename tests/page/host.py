@@ -71,7 +71,6 @@ class Answer:
 
     body: Any
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -143,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
             self.host.requests.append(request)
             answer = self.host.api(request)
-            self._send(answer.status, json.dumps(answer.body).encode(), "application/json", answer.headers)
+            self._send(answer.status, json.dumps(answer.body).encode(), "application/json")
         elif (file := self.host.file(path)) is not None:
             # Airflow's own files have a hash in their names.
             caching = {"Cache-Control": "max-age=3600" if path.startswith("static/") else "no-cache"}
