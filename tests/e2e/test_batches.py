@@ -32,3 +32,25 @@ def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(s
     assert inbox.all_acknowledged()
     assert written(file, "done") == Counter(ids)
     assert sorted(written(file, "given").values()) == [1, 1, 1, 1, 2]
+
+
+def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_other_with_it(
+    stage, inbox, tmp_path
+):
+    file = tmp_path / "given"
+    ids = [f"good-{number}" for number in range(29)]
+    inbox.put(*({"n": 0} for _ in range(30)), ids=[*ids[:10], "killer", *ids[10:]])
+    run = stage.start("batches_with_dead_letters", inbox, file=str(file))
+
+    def is_done():
+        # A try that finds only the leases of a killed one fails, and waits for their end.
+        if inbox.counts["available"] == 0 and run.task["state"] != "running":
+            inbox.expire_leases()
+        return inbox.all_acknowledged()
+
+    stage.until(is_done, "the dead letter")
+    run.succeeds()
+
+    assert set(written(file, "done")) == set(ids)
+    assert sum(each == "given killer" for each in file.read_text().splitlines()) == 3
+    stage.check_one_run_each(inbox, ["killer"], "dead_letters")

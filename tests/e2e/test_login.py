@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.users import SCRIPT, SECONDS, log_in
 
+IN_AIRFLOW = [sys.executable, "-m", "airflow", "workflow"]
+
 
 @pytest.fixture
 def environment(stage):
@@ -19,9 +21,9 @@ def environment(stage):
     return {**stage.airflow.env, "AIRFLOW_CONN_WORKFLOW_USER": json.dumps(user)}
 
 
-def run(arguments, environment):
+def run(arguments, environment, **options):
     return subprocess.run(
-        arguments, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        arguments, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False, **options
     )
 
 
@@ -30,6 +32,19 @@ def stored_tokens(stage):
     oauth = stage.emulator.store.tokens
     issued = [token.value for token in oauth.issued.values() if token.grant == "authorization_code"]
     return [*oauth.refresh_tokens, *issued]
+
+
+def test_a_user_logs_in_and_a_task_uses_his_token(stage, inbox, environment):
+    url, said = log_in("workflow_user", environment)
+    assert url.startswith(f"{stage.emulator.base_url}/v2/authorize?")
+    assert not [token for token in stored_tokens(stage) if token in url + said]
+
+    ids = inbox.put({"n": 1})
+    # In a process of its own: a triggerer would keep the token from other tests.
+    assert stage.start("poking_listener_of_a_user", inbox).succeeds()["started"]["count"] == 1
+    stage.check_one_run_each(inbox, ids)
+    (used,) = {each.headers["authorization"].removeprefix("Bearer ") for each in inbox.requests("ack")}
+    assert stage.emulator.store.tokens.issued[used].grant == "authorization_code", "the one just stored"
 
 
 def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environment, inbox):
@@ -49,14 +64,13 @@ def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environme
     before = {each["check"]: each for each in json.loads(run(examine, environment).stdout)}
     assert before["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_in_database"
 
-    address, said = log_in("workflow_in_database", environment)
+    _, said = log_in("workflow_in_database", environment)
 
-    done = run([sys.executable, "-m", "airflow", "workflow", *examine[1:]], environment)
+    done = run([*IN_AIRFLOW, *examine[1:]], environment)
     after = {each["check"]: each for each in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
     checks = ("connection", "token", "inbox_api", "triggerer", "dags")
     assert {after[check]["status"] for check in checks} == {"ok"}
     assert "listener listener" in after["dags"]["detail"]
     assert "Traceback" not in done.stderr
-    shown = done.stdout + done.stderr + address + said
-    assert not [token for token in stored_tokens(stage) if token in shown]
+    assert not [token for token in stored_tokens(stage) if token in done.stdout + done.stderr + said]
