@@ -188,7 +188,7 @@ RUN_TYPES = pytest.mark.since(3, 3, "the run types that a DAG allows")
 def test_a_paused_dag_is_a_good_target_and_one_that_cannot_run_is_none(
     handle: Database, columns: dict[str, Any], said: str
 ) -> None:
-    handle.change("handle", is_paused=True, allowed_run_types=["manual"])
+    handle.change("handle", is_paused=True)
     RUNS.check_target("handle")
     assert handle.runs("handle") == {}
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
