@@ -42,58 +42,48 @@ def test_messages_are_acknowledged_after_they_are_stored_as_one_ascii_text_and_r
     assert json.loads(text)["messages"] == messages
 
 
-def test_nothing_is_acknowledged_when_storing_fails(bench: Workbench, receipt: Receipt) -> None:
-    receipt.store.fault = lost("ConnectError")
+@pytest.mark.parametrize(
+    ("broken", "error", "said"),
+    [
+        ({"fault": lost("ConnectError")}, AirflowRuntimeError, "ConnectError"),
+        ({"forgets": True}, AirflowException, "none was acknowledged"),
+    ],
+)
+def test_nothing_is_acknowledged_when_the_store_fails_or_does_not_keep_it(
+    bench: Workbench, receipt: Receipt, broken: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    vars(receipt.store).update(broken)
     bench.put("a")
 
-    with pytest.raises(AirflowRuntimeError):
+    with pytest.raises(error, match=said):
         receipt().take(bench.lease())
     assert bench.service.count("ack") == 0
     # A retry must not find an empty inbox.
     assert bench.states == {"a": "available"}
 
 
-def test_nothing_is_acknowledged_when_the_store_does_not_keep_it(bench: Workbench, receipt: Receipt) -> None:
-    receipt.store.forgets = True
-    bench.put("a")
-
-    with pytest.raises(AirflowException, match="none was acknowledged"):
-        receipt().take(bench.lease())
-    assert bench.service.count("ack") == 0
-
-
-def test_a_retry_makes_up_for_an_acknowledgement_that_failed(bench: Workbench, receipt: Receipt) -> None:
-    bench.put("a")
-    bench.service.fault("status", operation="ack", status=503, times=5)
-    with pytest.raises(WorkflowError):
-        receipt().take(bench.lease())
-    assert bench.states == {"a": "leased"}
-
-    assert ids(receipt().stored()) == ["a"]
-    assert bench.states == {}
-    assert ids(receipt().stored()) == ["a"]
-    assert len(bench.sent("ack")) == 6
-
-
 @pytest.mark.parametrize(
     "fault",
-    [{"status": 404}, {"status": 409}, {"status": 400}, {"status": 400, "code": "lease_expired"}],
-    ids=lambda fault: fault.get("code", str(fault["status"])),
+    [{}, {"status": 404}, {"status": 409}, {"status": 400}, {"status": 400, "code": "lease_expired"}],
+    ids=lambda fault: fault.get("code", str(fault.get("status", "none"))),
 )
-def test_stored_messages_are_returned_though_they_cannot_be_acknowledged_any_more(
+def test_a_retry_returns_what_is_stored_and_acknowledges_it_if_that_is_possible(
     bench: Workbench, receipt: Receipt, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.put("a")
     bench.service.fault("status", operation="ack", status=503, times=5)
     with pytest.raises(WorkflowError):
         receipt().take(bench.lease())
-    bench.service.fault("status", operation="ack", **fault, times=None)
+    assert bench.states == {"a": "leased"}
+    if fault:
+        bench.service.fault("status", operation="ack", **fault, times=None)
 
     assert ids(receipt().stored()) == ["a"]
-    assert "the stored messages cannot be acknowledged any more" in caplog.text
+    assert bench.states == ({"a": "leased"} if fault else {})
+    assert ("the stored messages cannot be acknowledged any more" in caplog.text) is bool(fault)
     requests = bench.service.count("ack")
     assert ids(receipt().stored()) == ["a"]
-    assert bench.service.count("ack") == requests, "it is not tried again"
+    assert bench.service.count("ack") == requests == 6, "it is not tried again"
 
 
 def test_what_match_does_not_want_is_left_to_its_lease(bench: Workbench, receipt: Receipt) -> None:
