@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.api.common.delete_dag import delete_dag
 from airflow.jobs.job import Job
 from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
@@ -81,10 +80,6 @@ class Database:
             dag = session.get(DagModel, dag_id)
             for name, value in columns.items():
                 setattr(dag, name, value)
-
-    def delete_dag(self, dag_id: str) -> None:
-        """Delete a DAG with its runs, as Airflow's page does."""
-        delete_dag(dag_id)
 
     def runs(self, dag_id: str) -> dict[str, dict[str, Any]]:
         """The conf of each run of a DAG, by run id."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from airflow.api.common import trigger_dag
+from airflow.api.common.delete_dag import delete_dag
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
@@ -19,11 +20,6 @@ DRAIN = ("inbox", "drain", "orders", "--trigger-dag-id", "handle")
 def handle(database: Database) -> Database:
     database.add_dag("handle")
     return database
-
-
-@pytest.fixture(autouse=True)
-def orders(emulator: EmulatorServer) -> str:
-    return emulator.open_inbox("orders")
 
 
 def states(emulator: EmulatorServer) -> dict[str, str]:
@@ -84,10 +80,10 @@ def test_a_rejected_message_is_named_and_holds_up_no_other(
 
 
 def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
-    cli: Cli, emulator: EmulatorServer, handle: Database, at_start: list[Any]
+    cli: Cli, emulator: EmulatorServer, at_start: list[Any]
 ) -> None:
     put(emulator, "a", "b", "c")
-    at_start += [None, lambda: handle.delete_dag("handle")]
+    at_start += [None, lambda: delete_dag("handle")]
 
     shown = cli(*DRAIN, "-o", "json")
 
@@ -98,9 +94,9 @@ def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
 
 @pytest.mark.parametrize(("reason", "code"), [("user", 0), ("authentication", 1)])
 def test_an_inbox_that_is_paused_and_empty_is_a_fault_unless_a_user_has_paused_it(
-    cli: Cli, emulator: EmulatorServer, orders: str, reason: str, code: int
+    cli: Cli, emulator: EmulatorServer, reason: str, code: int
 ) -> None:
-    emulator.store.inboxes.force(orders, "paused", reason)
+    emulator.store.inboxes.force(emulator.open_inbox("orders"), "paused", reason)
 
     shown = cli(*DRAIN)
 
