@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -181,7 +180,9 @@ def test_a_panel_has_a_description_and_asks_for_what_was_chosen() -> None:
             assert 'inbox=~"$inbox"' in query or "rate_limited" in query, title
 
 
-def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     mails: list[tuple[str, str]] = []
 
     async def send(self: Any, context: Any) -> None:
@@ -192,10 +193,7 @@ def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(monkeypatch: p
     (deadline,) = dag.deadline if isinstance(dag.deadline, list) else [dag.deadline]
     notifier = SmtpNotifier(**deadline.callback.kwargs, context={"dag_run": {"dag_run_id": "late"}})
 
-    async def call() -> None:
-        await notifier
-
-    asyncio.run(call())
+    await notifier
     assert mails == [("Late: late", "See the run in Airflow.")]
     assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
     assert deadline.interval == timedelta(minutes=30)
