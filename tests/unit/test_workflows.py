@@ -28,21 +28,18 @@ def steps() -> list[dict[str, Any]]:
     return [step for _, job in jobs() for step in job["steps"]]
 
 
-def made() -> list[str]:
-    """What follows ``make`` in all commands, without expressions of the forge."""
-    commands = [re.sub(r"\$\{\{.*?\}\}", "x", step["run"]) for step in steps() if "run" in step]
-    return [word for line in commands for call in re.findall(r"\bmake (.*)", line) for word in call.split()]
-
-
 def wanted_by_make_test() -> set[str]:
     (wanted,) = re.findall(r"^test: (.*?) ##", MAKEFILE, re.MULTILINE)
     return set(wanted.split())
 
 
 def test_every_target_that_is_made_and_every_variable_that_is_given_exists() -> None:
-    variables = {word.partition("=")[0] for word in made() if "=" in word}
+    # Without expressions of the forge.
+    commands = [re.sub(r"\$\{\{.*?\}\}", "x", step["run"]) for step in steps() if "run" in step]
+    made = [word for line in commands for call in re.findall(r"\bmake (.*)", line) for word in call.split()]
+    variables = {word.partition("=")[0] for word in made if "=" in word}
     assert {"AIRFLOW", "PYTHON"} <= variables <= VARIABLES
-    targets = {word for word in made() if "=" not in word}
+    targets = {word for word in made if "=" not in word}
     assert len(TARGETS) > 15
     assert {"setup", "unit", "e2e", "dist", "types"} <= targets <= TARGETS
 

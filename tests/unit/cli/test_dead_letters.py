@@ -189,16 +189,6 @@ def test_without_a_selection_nothing_is_started(cli: Cli, buried: Burying) -> No
     assert replayed(cli, "--all") == (0, [1, 0, 0])
 
 
-def test_one_without_a_target_needs_one(cli: Cli, buried: Burying) -> None:
-    buried.bury("a", reason=Reason.UNMATCHED, target=None)
-
-    shown = cli(*REPLAY, "a")
-    assert shown.code == 1
-    assert "give trigger_dag_id" in shown.err
-    assert replayed(cli, "a", "--trigger-dag-id", "handle") == (0, [1, 0, 0])
-    assert set(buried.replays()) == {run_id("a")}
-
-
 def test_another_target_is_started_unless_the_message_has_a_run_already(cli: Cli, buried: Burying) -> None:
     buried.database.add_dag("other")
     buried.bury("a")
@@ -217,11 +207,13 @@ def test_where_a_target_is_broken_other_targets_go_on(cli: Cli, buried: Burying)
     for each in "abc":
         buried.bury(each, target="missing" if each != "b" else "handle")
     buried.bury("d", target="broken")
+    buried.bury("e", reason=Reason.UNMATCHED, target=None)
     buried.database.change("broken", has_import_errors=True)
 
     shown = cli(*REPLAY, "--all", "-o", "json")
 
-    assert (shown.code, counts(shown.json)) == (1, [1, 0, 3])
+    assert (shown.code, counts(shown.json)) == (1, [1, 0, 4])
+    assert "give trigger_dag_id" in shown.json["causes"]["e"]
     assert "'missing' was not found" in shown.json["causes"]["c"]
     assert "import errors" in shown.json["causes"]["d"]
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import pytest
-import requests
 
 from airflow_provider_workflow.cli.main import parser
 from airflow_provider_workflow.client.user_tokens import UserTokens
@@ -91,29 +86,6 @@ def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> 
     other = cli("put", "orders", "1", "--url", f"{emulator.base_url}/v2")
     assert other.code in (1, 3)
     assert "/v2/_emulator/messages" in other.err
-
-
-@pytest.mark.slow
-def test_it_serves_until_it_is_stopped() -> None:
-    command = [sys.executable, "-m", "airflow_provider_workflow.cli.main", "emulator", "--port", "0"]
-    started = subprocess.Popen(
-        [*command, "--inbox", "orders"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "AIRFLOW_HOME": "/nowhere"},
-    )
-    try:
-        assert started.stdout is not None
-        address = started.stdout.readline().rpartition(" ")[2].strip()
-        assert requests.get(f"{address}/_emulator/inboxes/orders", timeout=5).ok
-
-        started.send_signal(signal.SIGINT)
-
-        assert started.wait(10) == 0
-        assert "export AIRFLOW_CONN_WORKFLOW_DEFAULT=" in started.stdout.read()
-    finally:
-        started.kill()
-        started.communicate(timeout=10)
 
 
 def test_it_takes_the_options_of_the_module() -> None:

@@ -75,10 +75,7 @@ GRANT = {"grant_type": "client_credentials", "scope": "external"}
 
 
 @pytest.mark.specification("9.1 credentials", "9.1 not stored")
-@pytest.mark.parametrize(
-    ("slash", "multipart", "basic"),
-    [("", False, True), ("/", True, False)],
-)
+@pytest.mark.parametrize(("slash", "multipart", "basic"), [("", False, True), ("/", True, False)])
 def test_the_token_endpoint_takes_every_form(
     emulator: EmulatorServer, api: Api, slash: str, multipart: bool, basic: bool
 ) -> None:

@@ -94,17 +94,14 @@ def test_a_notification_url_has_to_be_one() -> None:
         assert UpdateBody(notification_url=url).notification_url == url
 
 
-def refused(status: int) -> pytest.RaisesExc[ServiceError]:
-    return pytest.RaisesExc(ServiceError, check=lambda error: error.status == status)
-
-
 def test_control_finds_an_inbox_by_name_or_id_and_opens_a_missing_one(store: Store, inbox_id: str) -> None:
     assert store.inboxes.find("orders").id == store.inboxes.find(inbox_id).id == inbox_id
     assert store.inboxes.open("orders").id == inbox_id
     store.configure(initializing_seconds=60)
     assert store.inboxes.open("new").status == "active"
-    with refused(404):
+    with pytest.raises(ServiceError) as refusal:
         store.inboxes.open("0b7e6f3a-6f0e-4f8e-9a51-0d6a6c1b2f10")
+    assert refusal.value.status == 404
 
 
 def test_a_message_without_an_id_ends_with_its_whole_lease_only(store: Store, inbox_id: str) -> None:

@@ -7,7 +7,6 @@ Only sockets and databases are left out: what they are given is what these funct
 from __future__ import annotations
 
 import json
-from collections import namedtuple
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +30,6 @@ from airflow.sdk.serde import deserialize
 
 _ANY_OBJECT: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _CHANGES: TypeAdapter[Any] = TypeAdapter(messages.TriggerStateChanges)
-_Row = namedtuple("_Row", "value")
 
 
 def to_supervisor(body: dict[str, Any]) -> Any:
@@ -71,7 +69,7 @@ def through_xcom(value: Any) -> Any:
     asked = SetXCom.model_validate(to_supervisor(row.model_dump()))
     written = stored(json.loads(json.dumps(asked.value)))
     pulled = from_supervisor(through_api({"value": written}))["value"]
-    return BaseXCom.deserialize_value(_Row(pulled))
+    return BaseXCom.deserialize_value(SimpleNamespace(value=pulled))
 
 
 def through_event(payload: Any) -> Any:

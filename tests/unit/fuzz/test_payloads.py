@@ -24,6 +24,7 @@ from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
+from tests.unit.test_every_fault import acknowledged
 from tests.unit.workbench import INBOX, Receipt, Workbench, handed_off
 
 DEEPEST = 147
@@ -59,10 +60,6 @@ def arrive(bench: Workbench, payloads: list[Any]) -> dict[str, Any]:
     sent = {f"00000000-0000-4000-8000-{next(_numbers):012}": payload for payload in payloads}
     bench.service.put(INBOX, *sent.values(), ids=list(sent))
     return sent
-
-
-def acknowledged(bench: Workbench) -> set[str]:
-    return {each["id"] for each in bench.service.summary(INBOX)["messages"] if each["status"] == "acked"}
 
 
 def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
