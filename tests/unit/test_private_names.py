@@ -12,15 +12,15 @@ import pytest
 from airflow_provider_workflow import airflow_internals
 
 TESTS = Path(__file__).parents[1]
-NAMED = re.compile(r"""(?:attr|patch|object)\([^)]*["'](?:[\w.]+\.)?(_[a-z]\w*)["']""")
-IMPORTED = re.compile(r"^ *from airflow_provider_workflow.* import .*\b(_[a-z]\w*)", re.MULTILINE)
+NAMED = re.compile(r"""(?:attr|patch|object)\([^)]*?["'](?:[\w.]+\.)?(_[a-z]\w*)["'.]""")
+IMPORTED = re.compile(r"^ *from [\w.]+ import (?:\([^)]*?|[^(\n]*?)\b(_[a-z]\w*)", re.MULTILINE)
 
 
-def test_no_test_imports_or_replaces_what_is_private_to_the_package() -> None:
-    """Ruff reports where an attribute is used."""
+def test_no_test_imports_or_replaces_what_is_private() -> None:
+    """Ruff reports where an attribute is used. Airflow's masking of secrets is private."""
     texts = {path.relative_to(TESTS): path.read_text() for path in TESTS.rglob("*.py")}
     found = {path: NAMED.findall(text) + IMPORTED.findall(text) for path, text in texts.items()}
-    assert {path: names for path, names in found.items() if names} == {}
+    assert {path: names for path, names in found.items() if set(names) - {"_secrets_masker"}} == {}
 
 
 HERE = Path(airflow_internals.__file__)
