@@ -40,7 +40,9 @@ SECONDS_PER_MESSAGE = 1.0
 LEASE_SECONDS = 60
 MENDED_SECONDS = 120.0
 """How long Airflow may take to know that the targets are fixed, after all is started again."""
+MESSAGES_PER_MINUTE = 600
 SECONDS_BETWEEN_ACTS = 5.0
+KILLS_PER_ACT = 0.5
 DAG_IDS = ("listen", "drain", "handle_decorated_listener", "work_in_batches", "work_first", "read_events")
 """The listener of each recipe."""
 
@@ -65,9 +67,10 @@ class Plan:
     def of_environment(cls) -> Plan:
         names = ("MESSAGES", "MINUTES", "SEED", "KILLS", "INBOXES")
         chosen = {name: os.environ.get(name) or "" for name in names}
+        messages = int(chosen["MESSAGES"] or 300)
         return cls(
-            messages=int(chosen["MESSAGES"] or 300),
-            minutes=float(chosen["MINUTES"] or 4),
+            messages=messages,
+            minutes=float(chosen["MINUTES"] or max(4, messages / MESSAGES_PER_MINUTE)),
             seed=int(chosen["SEED"] or secrets.randbelow(10**6)),
             kills=int(chosen["KILLS"] or 0),
             recipes=tuple(chosen["INBOXES"].split()),
@@ -82,6 +85,11 @@ class Plan:
         """
         per_second = self.messages / (self.minutes * 60 * len(self.chosen))
         return max(2, math.ceil(per_second * 4 * LATENCY_SECONDS * 2))
+
+    @property
+    def seconds_between_acts(self) -> float:
+        """Mean seconds between two acts of sabotage; as many kills as are asked for take all minutes."""
+        return max(SECONDS_BETWEEN_ACTS, self.minutes * 60 * KILLS_PER_ACT / (self.kills or math.inf))
 
     @property
     def chosen(self) -> list[Recipe]:
@@ -113,7 +121,7 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
             scene.put(recipe, -1)
         assert scene.settles(UNDISTURBED_SECONDS, recipes), table(scene.counted().values())
         memory = Memory(airflow)
-        with Saboteur(airflow, service, plan.seed, SECONDS_BETWEEN_ACTS, LEASE_SECONDS + 10) as saboteur:
+        with Saboteur(airflow, service, plan.seed, plan.seconds_between_acts, LEASE_SECONDS + 10) as saboteur:
             put_steadily(plan, scene, saboteur, recipes, memory)
             while saboteur.kills < plan.kills:
                 time.sleep(1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from tabulate import tabulate  # type: ignore[import-untyped]
 
 from airflow_provider_workflow.dispatch.payloads import payload_of
 
@@ -117,20 +119,4 @@ def table(accounts: Collection[Account]) -> str:
         }
         for each in accounts
     ]
-    return aligned([list(rows[0]), *(list(map(str, row.values())) for row in rows)])
-
-
-def aligned(rows: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> str:
-    """
-    Rows as lines of text.
-
-    :param words: numbers of the columns with words, which begin below each other; numbers end so.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if number in words else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return str(tabulate(rows, headers="keys", tablefmt="plain"))

@@ -7,6 +7,7 @@ from collections import defaultdict
 from contextlib import suppress
 
 import psutil
+from tabulate import tabulate  # type: ignore[import-untyped]
 
 from benchmarks.meter import resident
 from tools.local_airflow import LocalAirflow
@@ -39,12 +40,10 @@ class Memory:
 
     def table(self) -> str:
         """For each component the medians of the first, second and last third of the samples, in MB."""
-        lines = [
-            f"{'memory (MB)':24}" + "".join(f"{title:>10}" for title in ("first", "middle", "last", "most"))
-        ]
+        rows = []
         for name, samples in sorted(self.samples.items()):
             third = max(1, len(samples) // 3)
             parts = samples[:third], samples[third : 2 * third] or samples, samples[-third:]
-            numbers = [*(sorted(part)[len(part) // 2] for part in parts), max(samples)]
-            lines.append(f"{name:24}" + "".join(f"{number:10.0f}" for number in numbers))
-        return "\n".join(lines)
+            rows.append([name, *(sorted(part)[len(part) // 2] for part in parts), max(samples)])
+        titles = ["memory (MB)", "first", "middle", "last", "most"]
+        return str(tabulate(rows, titles, "plain", floatfmt=".0f"))

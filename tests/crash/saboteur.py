@@ -55,7 +55,7 @@ class Saboteur:
         self._interval = interval
         self._stopped_seconds = stopped_seconds
         dags_folder = Path(airflow.env["AIRFLOW__CORE__DAGS_FOLDER"])
-        self._targets = Targets(dags_folder, random.Random(seed), time.monotonic())
+        self._targets = Targets(dags_folder, random.Random(seed), time.monotonic(), interval)
         self._over = threading.Event()
         self._frozen: dict[str, float] = {}
         self._ended_at: dict[str, float] = {}

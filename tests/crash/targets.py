@@ -13,7 +13,7 @@ from tools.airflow_api import AirflowAPI, AirflowAPIError
 
 FILE = "targets.py"
 DAG_IDS = ("handle_sensor", "handle_notice")
-WHOLE_SECONDS = (20.0, 40.0)
+WHOLE_INTERVALS = (4.0, 8.0)
 BROKEN_SECONDS = (15.0, 25.0)
 """Airflow notices a change of the file within about 10 s."""
 FIRST_SECONDS = 5.0
@@ -29,15 +29,17 @@ class Targets:
     :param folder: of the DAG files.
     :param chance: chooses when, and in which order, the kinds of break come.
     :param now: when this begins, in monotonic seconds.
+    :param interval: mean seconds between two acts of sabotage; the targets work for some of them.
     """
 
-    def __init__(self, folder: Path, chance: random.Random, now: float) -> None:
+    def __init__(self, folder: Path, chance: random.Random, now: float, interval: float) -> None:
         self._file = folder / FILE
         self._whole = self._file.read_text()
         self._random = chance
         self._kinds = chance.sample(sorted(BREAKS), len(BREAKS))
         self._turn_at = now + FIRST_SECONDS
         self._is_broken = False
+        self._interval = interval
 
     def turn(self, now: float) -> str | None:
         """Break or mend where it is time to; how they were broken, if they were."""
@@ -45,7 +47,7 @@ class Targets:
             return None
         if self._is_broken:
             self.mend()
-            self._turn_at = now + self._random.uniform(*WHOLE_SECONDS)
+            self._turn_at = now + self._random.uniform(*WHOLE_INTERVALS) * self._interval
             return None
         kind = self._kinds.pop(0)
         self._kinds.append(kind)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import linear_regression
 
-from tests.crash.account import aligned
+from tabulate import tabulate  # type: ignore[import-untyped]
+
 from tests.soak import sampling
 from tests.soak.recipes import INBOXES
 from tests.soak.sampling import Key
@@ -161,7 +162,7 @@ def judged(series: Mapping[Key, Mapping[int, Points]]) -> list[Row]:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as lines of text."""
-    return aligned([COLUMNS, *(row.cells for row in rows)], words=(0, 1, 6, 7))
+    return str(tabulate([row.cells for row in rows], COLUMNS, "plain"))
 
 
 def unclosed(home: Path) -> list[str]:
