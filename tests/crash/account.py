@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from tabulate import tabulate  # type: ignore[import-untyped]
 
+from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.payloads import payload_of
 
 Json = dict[str, Any]
@@ -75,7 +75,7 @@ class Account:
     def count_dead_letters(self, runs: Collection[Json]) -> None:
         """Count the runs of the dead-letter DAG; each is what was done for its message, as a run would be."""
         for run in runs:
-            message = json.loads(run["conf"]["message_json"])
+            message = message_of(run["conf"])
             if message["id"] not in self.put:
                 continue
             if run["state"] != "success":
