@@ -20,7 +20,12 @@ from benchmarks.timed import PIPE_VARIABLE, tell
 from tools.local_airflow import LocalAirflow
 
 ROUNDS, QUICK_ROUNDS = 50, 1
-OURS = {"sensor": "sensor", "notice": "notice recipe", "event": "event trigger"}
+OURS = {
+    "sensor": "sensor",
+    "checked": "sensor with a business key and a schema",
+    "notice": "notice recipe",
+    "event": "event trigger",
+}
 BESIDE = {
     "floor": "trigger without network, supervisor call",
     "queue": "SqsSensor, TriggerDagRunOperator, at their fastest",

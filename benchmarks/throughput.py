@@ -16,7 +16,7 @@ from benchmarks.stage import put, stage
 from tools.local_airflow import LocalAirflow
 
 FILE = "dags/throughput.py"
-DAG_IDS = ("dispatch", "batches", "bare")
+DAG_IDS = ("dispatch", "checked", "batches", "bare")
 INBOX = "throughput"
 WAIT_SECONDS = 600
 BARE = "bare supervisor call"
@@ -32,6 +32,7 @@ def run(*, quick: bool) -> list[Row]:
         beside = {
             BARE: lambda: tasks.run("bare", count=messages).rate,
             f"REST API, {by_rest} runs": lambda: tasks.by_rest(by_rest),
+            "with a business key and a schema": lambda: tasks.dispatch(messages, dag_id="checked").rate,
             "2 tasks side by side": lambda: tasks.dispatch(messages, tasks=2).rate,
             "4 tasks side by side": lambda: tasks.dispatch(messages, tasks=4).rate,
             "messages in batches of 100": lambda: tasks.dispatch(messages, dag_id="batches").rate,

@@ -25,6 +25,16 @@ def watched(name, trigger):
 with DAG("sensor", schedule="@continuous", **ONCE):
     WorkflowInboxSensor(task_id="start_runs", inbox="sensor", trigger_dag_id="sensor_target", deferrable=True)
 
+with DAG("checked", schedule="@continuous", **ONCE):
+    WorkflowInboxSensor(
+        task_id="start_runs",
+        inbox="checked",
+        trigger_dag_id="checked_target",
+        deferrable=True,
+        once_per="id",
+        schema={"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
+    )
+
 with DAG("notice", schedule=watched("notice", WorkflowInboxNoticeTrigger("notice")), **ONCE):
     WorkflowInboxDispatchOperator(task_id="start_runs", inbox="notice", trigger_dag_id="notice_target")
 
@@ -45,7 +55,7 @@ with DAG("queue", schedule="@continuous", **ONCE):
 with DAG("event_target", schedule=watched("event", WorkflowInboxEventTrigger("event")), **ONCE):
     EmptyOperator(task_id="nothing")
 
-for name in ("sensor", "notice", "floor", "queue"):
+for name in ("sensor", "checked", "notice", "floor", "queue"):
     # Paused, so that only the starting of runs is measured and not the running.
     with DAG(f"{name}_target", schedule=None, is_paused_upon_creation=True, **ONCE):
         EmptyOperator(task_id="nothing")

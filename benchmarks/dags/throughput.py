@@ -21,6 +21,15 @@ for target in ("dispatch_target", "bare_target", "rest_target"):
 with DAG("dispatch", schedule=None, start_date=START, max_active_runs=4):
     MeasuredDispatchOperator(task_id="start_runs", inbox="throughput", trigger_dag_id="dispatch_target")
 
+with DAG("checked", schedule=None, start_date=START):
+    MeasuredDispatchOperator(
+        task_id="start_runs",
+        inbox="throughput",
+        trigger_dag_id="dispatch_target",
+        once_per="id",
+        schema={"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
+    )
+
 
 def ignore(messages):
     """What a task does with a batch: nothing, so that leasing and acknowledging are measured."""
