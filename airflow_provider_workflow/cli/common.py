@@ -1,8 +1,8 @@
 """
 Runs a command: access to connections, errors and exit codes.
 
-A command returns its exit code. The exceptions that it raises (of the service, of Airflow, ``ValueError`` for
-a wrong argument) are printed as one line on stderr and mapped to a code of ``Exit``.
+A command returns its exit code. An exception that it raises is printed as one line on stderr, and mapped to a
+code of ``Exit``.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ def run(function: str, args: Namespace) -> int:
 
 def _run_quietly(module: str, name: str, args: Namespace) -> int:
     """Run a command as Airflow runs its own: without log lines, which would be on stdout too."""
-    if not hasattr(args, "conn_id"):  # the emulator needs no Airflow
-        return int(getattr(import_module(module), name)(args))
     level = "DEBUG" if _is_debugging() else "CRITICAL"
     with _environment({LOG_LEVEL: level, PROCESS_CONTEXT: "server"}):
         from airflow_provider_workflow import airflow_internals

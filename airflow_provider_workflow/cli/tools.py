@@ -1,4 +1,4 @@
-"""``guess``, ``templates``, ``token``, and for tests a local service: ``emulator`` and ``put``."""
+"""``guess``, ``templates``, ``token``, and ``put``, for tests with the emulator."""
 
 from __future__ import annotations
 
@@ -72,13 +72,6 @@ def token(args: Namespace) -> int:
     }
     output.show(args.output, result, output.fields(result))
     return Exit.OK
-
-
-def serve(args: Namespace) -> int:
-    """Run the emulator until it is stopped."""
-    from airflow_provider_workflow.emulator.command_line import serve as serve_emulator
-
-    return serve_emulator(args, output.write)
 
 
 def put(args: Namespace) -> int:

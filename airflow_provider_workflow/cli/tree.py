@@ -1,9 +1,8 @@
 """
 The commands as data: the fields of Airflow's ``ActionCommand``, ``GroupCommand`` and ``Arg``.
 
-``main.py`` makes Airflow's own objects of them, and for ``airflow-workflow`` a parser, without loading
-Airflow, which takes two seconds. Airflow imports this module for each ``airflow`` command, so it imports
-nothing heavy.
+``main.py`` makes Airflow's own objects of them, and for ``airflow-workflow`` a parser, without Airflow.
+Each ``airflow`` command imports this module, so it imports nothing heavy.
 
 To add a command: write a function that takes the parsed arguments and returns an exit code (see
 ``common.py``), and add an ``_action`` with its import path.
@@ -12,8 +11,6 @@ To add a command: write a function that takes the parsed arguments and returns a
 from __future__ import annotations
 
 from typing import Any
-
-from airflow_provider_workflow.emulator.command_line import OPTIONS
 
 DESCRIPTION = "Commands of the workflow provider: inboxes, their messages, tokens, and a local service."
 EXIT_CODES = (
@@ -306,12 +303,6 @@ COMMANDS = (
             help="a further target; may be repeated",
         ),
         *COMMON,
-    ),
-    _action(
-        "emulator",
-        "Run a local workflow service until Ctrl-C",
-        "tools.serve",
-        *(_arg(flag, **keywords) for flag, keywords in OPTIONS),
     ),
     _action(
         "guess",

@@ -58,8 +58,7 @@ class Call(Generic[T]):
     limit: int = 16_000_000
 
 
-# The steps that an exchange (a generator) yields besides requests, calls and renewals; each client has its
-# own implementation of them, see ``exchange.py``.
+# The steps that an exchange yields besides requests, calls and renewals (see ``exchange.py``).
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,7 @@ class TokenStoreError(TransportError):
     """
     User tokens could not be read from their store or written to it; nothing was sent to the service.
 
-    Airflow, not the service, did not answer. Callers that retry while the service is unavailable also retry
-    after this error.
+    Airflow, not the service, did not answer.
     """
 
     def __init__(self, text: str) -> None:

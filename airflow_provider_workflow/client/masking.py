@@ -1,4 +1,4 @@
-"""Masks the secrets of a request in what the service answers: services quote them, and errors are logged."""
+"""Masks the secrets of a request in an answer: services quote them, and errors are logged."""
 
 from __future__ import annotations
 

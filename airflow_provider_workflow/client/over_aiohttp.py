@@ -24,7 +24,7 @@ CONNECTIONS = 100
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
 """Errors after which the service has not received the request."""
 _timeout = cache(lambda seconds: aiohttp.ClientTimeout(connect=seconds, total=seconds + 1))
-# The total is longer than the limit for the connection, so that the error tells which of the two ended it.
+# The total is longer, so that the error tells which of the two limits ended it.
 
 
 @dataclass

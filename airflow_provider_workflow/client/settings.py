@@ -26,7 +26,7 @@ def proxy_for(url: str) -> str | None:
     The HTTP libraries do not read the environment themselves: ``requests`` would also read ``.netrc`` and
     replace the access token by credentials from there.
 
-    :raises ConfigurationError: it is not an HTTP proxy. Requests are not sent without the configured proxy.
+    :raises ConfigurationError: it is not an HTTP proxy; nothing is sent past a configured proxy.
     """
     from requests.utils import select_proxy, should_bypass_proxies
 

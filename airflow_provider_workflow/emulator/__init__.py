@@ -5,6 +5,5 @@ Start it with ``python -m airflow_provider_workflow.emulator`` or, inside a test
 :class:`airflow_provider_workflow.emulator.server.EmulatorServer`.
 
 ``rules/`` is the service without HTTP, with an injected clock; ``web/`` maps requests to the rules and
-injects faults on demand; ``server.py`` runs both. A test passes in what ``clock.py``, ``settings.py`` and
-``faults.py`` define.
+injects faults on demand; ``server.py`` runs both.
 """

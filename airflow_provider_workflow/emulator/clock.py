@@ -14,8 +14,7 @@ class Clock:
     """
     The machine's clock, which can be moved.
 
-    ``listeners`` are called without arguments after every move, in the thread that moves the clock; open
-    event streams use that to check whether their token has expired.
+    ``listeners`` are called after every move: open event streams check then whether their token has expired.
     """
 
     def __init__(self) -> None:

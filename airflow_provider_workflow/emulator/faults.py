@@ -93,8 +93,7 @@ class Faults:
         """
         Add a fault, from the fields of :class:`Fault`.
 
-        :raises ValueError: an unknown field or operation, or a value that is not valid: a fault that never
-            matches would let a test pass for the wrong reason.
+        :raises ValueError: an unknown field or operation, or an invalid value: it would never match.
         """
         fault = Fault(**description)
         if fault.operation is not None and fault.operation not in self._operations:

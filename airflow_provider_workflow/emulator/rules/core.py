@@ -39,9 +39,8 @@ class Core:
     runs. At the end of the outermost section the changes are committed, and then the ``listeners`` get the
     announcements made in it: nothing is announced that ``kill -9`` could undo.
 
-    The effect of an answered request survives ``kill -9``: the operating system has the transaction before
-    the response is sent. ``synchronous=OFF`` does not wait for the disk, which is faster, and safe unless the
-    operating system crashes.
+    The effect of an answered request survives ``kill -9``: the operating system has it before the response
+    is sent. ``synchronous=OFF`` does not wait for the disk.
 
     :param state_path: SQLite file, locked until it is closed or the process ends; None writes nothing.
     :raises OSError: another emulator uses the file, or it is no SQLite file that can be written.

@@ -204,8 +204,8 @@ TYPED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("token",): (),
 }
 """How each command is typed."""
-ELSEWHERE = {("emulator",), ("login",)}
-"""Commands that have tests of their own for it: test_tools, test_login."""
+ELSEWHERE = {("login",)}
+"""Commands that have tests of their own for it: test_login."""
 
 
 def test_every_command_is_looked_at() -> None:

@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_provider_workflow.cli.main import parser
 from airflow_provider_workflow.client.user_tokens import UserTokens
-from airflow_provider_workflow.emulator.command_line import parse
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -86,11 +84,3 @@ def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> 
     other = cli("put", "orders", "1", "--url", f"{emulator.base_url}/v2")
     assert other.code in (1, 3)
     assert "/v2/_emulator/messages" in other.err
-
-
-def test_it_takes_the_options_of_the_module() -> None:
-    given = ["--port", "1", "--inbox", "a", "--inbox", "b", "--state", "x.db"]
-    ours = vars(parser().parse_args(["emulator", *given]))
-    theirs = vars(parse(given))
-
-    assert {name: value for name, value in ours.items() if name not in ("func", "subcommand")} == theirs

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from airflow_provider_workflow.emulator.command_line import greeting
+from airflow_provider_workflow.emulator.__main__ import greeting
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.documents import command, lines_of
 
@@ -29,9 +29,8 @@ def start() -> Iterator[Start]:
     """Start the emulator; return its process and its address, once it has printed it."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: str, program: str = "emulator") -> tuple[subprocess.Popen[str], str]:
-        words = f"airflow_provider_workflow.{program} --port 0".split()
-        command = [sys.executable, "-m", *words, *arguments]
+    def run(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "airflow_provider_workflow.emulator", "--port", "0", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None
@@ -54,15 +53,12 @@ def call(url: str, body: Any = None, **options: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("program", "number"),
-    [("emulator", signal.SIGINT), ("emulator", signal.SIGTERM), ("cli.main emulator", signal.SIGINT)],
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_what_to_do_next_keeps_its_inboxes_and_ends_clean(
-    start: Start, program: str, number: int, monkeypatch: pytest.MonkeyPatch
+    start: Start, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", "/nowhere")
-    process, address = start("--inbox", "or ders", program=program)
+    process, address = start("--inbox", "or ders")
     for name in ("or ders", "other"):
         call(f"{address}/_emulator/messages", {"inbox": name, "create": True, "payloads": [{}]})
     call(f"{address}/_emulator/reset", {})
