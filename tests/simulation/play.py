@@ -7,12 +7,13 @@ import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from airflow_provider_workflow import clock, observers, pytest_plugin
-from airflow_provider_workflow.dispatch import quarantine, runs
+from airflow_provider_workflow.dispatch import quarantine, routing, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.operators import base
 from tests.simulation import invariants
@@ -46,6 +47,7 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (quarantine, "quarantine_check_seconds", lambda: 300.0),
     (observers, "tell", lambda *_, **__: None),
     (base, "check_schema", lambda *_: CHECK),  # it compiles a schema for each sensor
+    (routing, "matcher", cache(routing.matcher)),
     (queues, "uuid", _UUIDS),
     (inboxes, "uuid", _UUIDS),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,7 +21,7 @@ from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.simulation.plan import MATCH, OPERATOR, POKE, SCHEMA
+from tests.simulation.plan import MATCH, OPERATOR, POKE, SCHEMA, Plan
 from tests.simulation.service import Hook
 
 if TYPE_CHECKING:
@@ -153,9 +154,18 @@ class Try:
 
 
 def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSensor:
-    """A sensor of the plan, in a process that begins to poll."""
+    """A sensor of the plan, in a process that begins to poll; a copy, as an operator takes long to make."""
     plan = world.plan
-    sensor = WorkflowInboxSensor(
+    if (inbox, deferrable) not in world.sensors:
+        world.sensors[inbox, deferrable] = _sensor_of(plan, inbox, deferrable=deferrable)
+    sensor = copy(world.sensors[inbox, deferrable])
+    sensor.hook = Hook(world)  # type: ignore[assignment]
+    sensor.counts = Counts()
+    return sensor
+
+
+def _sensor_of(plan: Plan, inbox: str, *, deferrable: bool) -> WorkflowInboxSensor:
+    return WorkflowInboxSensor(
         task_id="start_runs",
         inbox=inbox,
         trigger_dag_id=plan.targets,
@@ -173,9 +183,6 @@ def new_sensor(world: World, inbox: str, *, deferrable: bool) -> WorkflowInboxSe
         lease_seconds=plan.lease_seconds,
         deferrable=deferrable,
     )
-    sensor.hook = Hook(world)  # type: ignore[assignment]
-    sensor.counts = Counts()
-    return sensor
 
 
 def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Event:

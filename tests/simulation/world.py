@@ -93,6 +93,7 @@ class World(Scene):
         self._expected = 0
         self._number = 0
         self.put_at: dict[Key, float] = {}
+        self.sensors: dict[tuple[str, bool], Any] = {}
         self.harmed = 0
         self.calm_since = START
 
