@@ -132,8 +132,7 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
             )
             saboteur.check()
         accounts = scene.counted()
-    print(memory.table())
-    return report(plan, accounts, saboteur)
+    return report(plan, accounts, saboteur, memory)
 
 
 class Traffic:
@@ -161,8 +160,9 @@ class Traffic:
                 self._scene.put(recipe, 0)
 
 
-def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur) -> bool:
+def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memory: Memory) -> bool:
     """Print what became of it all; whether every promise was kept."""
+    print(memory.table())
     print(table(accounts.values()))
     print(f"{sum(saboteur.done.values())} acts of sabotage, {saboteur.restarts} restarts, seed {plan.seed}:")
     for act, times in sorted(saboteur.done.items()):
@@ -174,7 +174,7 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur) -> b
     put = sum(len(account.put) for account in accounts.values())
     acts = f"{saboteur.kills} kills among {saboteur.done.total()} acts"
     result = f"{put} messages, {acts}: {lost} lost, {twice} twice"
-    record("crash test", result, plan.command)
+    record("crash test", f"{result}. MB, first and last third: {memory.summary()}", plan.command)
     return kept
 
 

@@ -38,12 +38,22 @@ class Memory:
                 if self._airflow.alive(name):
                     self.samples[name].append(sum(map(resident, self._airflow.pids(name))))
 
-    def table(self) -> str:
-        """For each component the medians of the first, second and last third of the samples, in MB."""
-        rows = []
+    def figures(self) -> dict[str, list[float]]:
+        """MB by component: the medians of the first, second and last third of the samples, and the most."""
+        figures = {}
         for name, samples in sorted(self.samples.items()):
             third = max(1, len(samples) // 3)
             parts = samples[:third], samples[third : 2 * third] or samples, samples[-third:]
-            rows.append([name, *(sorted(part)[len(part) // 2] for part in parts), max(samples)])
+            figures[name] = [*(sorted(part)[len(part) // 2] for part in parts), max(samples)]
+        return figures
+
+    def table(self) -> str:
+        """The figures as lines of text."""
         titles = ["memory (MB)", "first", "middle", "last", "most"]
+        rows = [[name, *figures] for name, figures in self.figures().items()]
         return str(tabulate(rows, titles, "plain", floatfmt=".0f"))
+
+    def summary(self) -> str:
+        """The first and the last third on one line."""
+        figures = self.figures().items()
+        return ", ".join(f"{name} {first:.0f} to {last:.0f}" for name, (first, _, last, _) in figures)
