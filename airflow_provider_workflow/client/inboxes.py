@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import datetime
@@ -112,10 +113,14 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
 
 
 def pages(
-    read: Callable[[Any], Call[Any]], following: Callable[[Any, Any], Any], position: Any, most: int
-) -> Generator[Call[Any], Any, tuple[list[Any], bool]]:
+    read: Callable[[Any], Call[Any]],
+    following: Callable[[Any, Any], Any],
+    position: Any,
+    most: int,
+    seconds: float = math.inf,
+) -> Generator[Call[Any], Any, tuple[list[Any], Any]]:
     """
-    The entries of a list, page by page, none twice, and whether there are more.
+    The entries of a list, page by page, none twice, and the position after them; None if there are no more.
 
     Lists change while they are read, and reading ends even if the service returns the same page every time.
 
@@ -123,10 +128,14 @@ def pages(
     :param following: returns the position after a page at a position; None if it is the last one.
     :param position: of the first page.
     :param most: maximum number of pages, 1 or more.
+    :param seconds: after which no further page is read.
     """
     entries: list[Any] = []
     seen: set[Any] = set()
-    for _ in range(most):
+    ends_at = clock.monotonic() + seconds
+    for number in range(most):
+        if number and clock.monotonic() >= ends_at:
+            break
         page = yield read(position)
         results = page if isinstance(page, list) else page["results"]
         unseen = [entry for entry in results if entry.get("id") not in seen]
@@ -134,14 +143,14 @@ def pages(
         entries += unseen
         before, position = position, following(page, position)
         if position in (None, before) or (results and not unseen):
-            return entries, False
-    return entries, True
+            return entries, None
+    return entries, position
 
 
-def _all(list_name: str, most: int, listed: tuple[list[T], bool]) -> list[T]:
+def _all(list_name: str, most: int, listed: tuple[list[T], Any]) -> list[T]:
     """:raises TransportError: there are more entries."""
-    entries, more = listed
-    if more:
+    entries, position = listed
+    if position is not None:
         text = f"the list of {list_name} has no end: {len(entries)} entries were read in {most} pages"
         raise TransportError(text, sent=True, permanent=True)
     return entries
@@ -184,10 +193,10 @@ def first_messages(
 ) -> Generator[
     Call[types.Page[types.ListedMessage]],
     types.Page[types.ListedMessage],
-    tuple[list[types.ListedMessage], bool],
+    tuple[list[types.ListedMessage], str | None],
 ]:
     """
-    The messages of an inbox, page by page, and whether there are more.
+    The messages of an inbox, page by page, and the cursor after them; None if there are no more.
 
     :param most: maximum number of pages, 1 or more.
     """

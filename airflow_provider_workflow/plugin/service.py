@@ -25,7 +25,7 @@ from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.inboxes import is_id
+from airflow_provider_workflow.client.inboxes import is_id, pages
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.wire import Answer, Request, one_line
 from airflow_provider_workflow.dispatch.lease import delivery_count
@@ -246,11 +246,11 @@ def list_inboxes(connection_id: str, cursor: str | None) -> Fields:
     inboxes, end = _pages(
         connection_id,
         lambda position: api.list_inboxes(PAGE_SIZE, position),
-        lambda page, position: page.get("next") and position + len(page["results"]),
-        inbox_of,
+        lambda page, position: position + len(page["results"]) if page.get("next") else None,
         int(cursor or 0),
     )
-    return {"inboxes": inboxes, "next": None if end is None else str(end), "fetched_at": _now()}
+    following = None if end is None else str(end)
+    return {"inboxes": list(map(inbox_of, inboxes)), "next": following, "fetched_at": _now()}
 
 
 def get_inbox(connection_id: str, inbox: str) -> Fields:
@@ -284,10 +284,10 @@ def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fiel
         connection_id,
         lambda position: api.list_messages(inbox_id, position, PAGE_SIZE),
         lambda page, _: _usable(api.next_cursor(page)),
-        lambda message: message_of(message, inbox_id),
         cursor or None,
     )
-    return {"messages": messages, "next": end, "fetched_at": _now()}
+    shown = [message_of(message, inbox_id) for message in messages]
+    return {"messages": shown, "next": end, "fetched_at": _now()}
 
 
 def _usable(cursor: str | None) -> str | None:
@@ -297,25 +297,13 @@ def _usable(cursor: str | None) -> str | None:
 
 def _pages(
     connection_id: str,
-    page_at: Callable[[Any], Call[Any]],
+    read: Callable[[Any], Call[Any]],
     following: Callable[[Any, Any], Any],
-    view: Callable[[Any], Fields],
     position: Any,
-) -> tuple[list[Fields], Any]:
-    """Entries of a list, none twice, and the position after them; None if there are no more."""
-    entries: dict[Any, Fields] = {}
-    began = clock.monotonic()
+) -> tuple[list[Any], Any]:
+    """Entries of a list, and the position after them (see ``client.inboxes.pages``)."""
     with connected(connection_id) as client:
-        for number in range(MOST_PAGES):
-            if number and clock.monotonic() - began >= ENOUGH_SECONDS:
-                break
-            page = client.send(page_at(position))
-            for entry in page["results"]:
-                entries[entry.get("id") or object()] = view(entry)
-            before, position = position, following(page, position)
-            if not position or position == before:
-                return list(entries.values()), None
-    return list(entries.values()), position
+        return client.run(pages(read, following, position, MOST_PAGES, ENOUGH_SECONDS))
 
 
 def _now() -> str:
