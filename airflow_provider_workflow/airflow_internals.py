@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PARENT_TRACE = "airflow/dagrun_parent_trace_context"
 """Entry of a conf: the trace context, in W3C's form, that the run becomes a part of (Airflow 3.4)."""
 LONGEST_NOTE = 1000
-"""Characters of the note of a run, which is truncated to it. PostgreSQL rejects the run of a longer one."""
+"""Characters of the note of a run. PostgreSQL rejects the run of a longer one."""
 
 SERIALIZATION_KEYS = frozenset(
     {"__cache__", "__classname__", "__data__", "__id__", "__source", "__type", "__var", "__version__"}

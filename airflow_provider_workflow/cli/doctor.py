@@ -6,6 +6,7 @@ import shlex
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -33,7 +34,7 @@ from airflow_provider_workflow.database.inbox_uses import (
     inbox_uses,
 )
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.hooks.trial import Trial
+from airflow_provider_workflow.hooks.trial import new_token, trial_client
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
@@ -147,16 +148,15 @@ def _is_in_clear(url: str) -> bool:
 
 def _token(subject: Subject) -> Iterator[Finding]:
     """Client ID, client secret and scope, with a new token of the application."""
-    settings, trial = subject.hook.settings, Trial(subject.hook.settings, mask_secret)
+    settings = subject.hook.settings
     try:
-        issued = trial.token()
+        with closing(trial_client(settings, mask_secret)) as client:
+            issued = new_token(client, mask_secret)
     except WorkflowError as error:
         is_scope = isinstance(error, AuthenticationError) and error.code == "invalid_scope"
         fix = SCOPE_FIX if is_scope else error.fix or None
         yield Finding("token", FAILED, reason_of(error), fix)
         return
-    finally:
-        trial.close()
     granted, requested = set(issued.split()), set(settings.scope.split())
     detail = f"the token was issued for {issued or 'no scope'}"
     if INBOX_SCOPE not in granted:

@@ -1,4 +1,4 @@
-"""``login``: a user authorizes the application in a browser; the tokens are stored (docs/service.md 14.3)."""
+"""``login``: a user authorizes the application in a browser (docs/service.md 14.3)."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _of_token(error: AuthenticationError, settings: Settings) -> str:
 
 
 def _about_spaces(settings: Settings) -> str:
-    """What to do first about a rejected client secret that begins or ends with a space; "" without one."""
+    """What to do first about a client secret that begins or ends with a space; "" without one."""
     if settings.client_secret == settings.client_secret.strip():
         return ""
     return "the client secret begins or ends with a space: remove it unless it belongs to the secret; then "

@@ -1,4 +1,4 @@
-"""Checks of a call's arguments (docs/service.md 2 and 4) and a connection's URLs; errors name the field."""
+"""Checks of a call's arguments (docs/service.md 2 and 4), and of URLs."""
 
 from __future__ import annotations
 

@@ -3,9 +3,6 @@ The two clients: the same calls over ``requests`` (in tasks) and ``aiohttp`` (in
 
 A client performs steps, which ``exchange.py`` describes. Tasks repeat a call that failed; triggers send it
 once, as they repeat calls in loops of their own.
-
-The functions at the end of this module wait for asyncio tasks: they lose no cancellation, and finish
-operations that cannot be repeated.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ async def _refusal_of(
     seconds: float,
     token: AccessToken,
 ) -> WorkflowAPIError:
-    """The error for a response that is not an event stream; its body is read for at most ``seconds``."""
+    """The error for a response that is no event stream; its body is read for at most ``seconds``."""
     from airflow_provider_workflow.client.over_aiohttp import answer_of
 
     call = api.events("-")

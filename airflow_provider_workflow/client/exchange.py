@@ -3,8 +3,8 @@ What both clients do for a call, without I/O: as a generator of steps, which a c
 
 Calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers. Both make the same decisions:
 which token to send, how long to wait, which error to raise. These are implemented once, here and in
-``tokens.py``. Each I/O operation is a *step*: the generator yields it, a client (one of the two classes of
-``client.py``) performs it, and sends its result into the generator or throws its error.
+``tokens.py``. Each I/O operation is a *step*: the generator yields it, a client performs
+it, and sends its result into the generator or throws its error.
 
 A generator that waits, sends a request, and repeats it with a new token::
 

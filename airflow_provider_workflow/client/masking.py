@@ -19,7 +19,7 @@ MASK = "***"
 
 
 def masked_answer(answer: Answer, secrets: Iterable[str]) -> Answer:
-    """An answer with ``***`` in place of secrets, in what errors quote: two headers, and an error's body."""
+    """An answer with ``***`` in place of secrets in what errors quote: two headers, and a body."""
     headers = {name.lower(): answer.headers[name] for name in answer.headers}
     for name in ("content-type", "location"):
         if name in headers:
@@ -65,7 +65,7 @@ def _of_html(secret: str) -> Iterable[str]:
 
 
 def _of_base64(secret: bytes) -> Iterable[str]:
-    """The base64 of a secret alone, and the part of it that is in the base64 of any text with the secret."""
+    """The base64 of a secret alone, and what the base64 of any text with it has of it."""
     alone = b64encode(secret).decode()
     parts = [alone, alone.rstrip("=")]
     for before in range(3):  # bytes before the secret

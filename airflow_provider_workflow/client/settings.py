@@ -175,7 +175,7 @@ EXTRA_FIELDS = (
     "verify",
     "grant",
 )
-"""Fields of the connection's Extra; each is a field of ``Settings`` (``oauth_url`` is ``token_url``)."""
+"""Fields of the connection's Extra, and of ``Settings`` (``oauth_url`` is ``token_url``)."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _text(value: Any) -> str:
 
 
 def _visible(value: Any, more: str = "") -> str:
-    """A string without the line breaks and invisible characters around it, which files and copying add."""
+    """A string without the line breaks and invisible characters around it."""
     text = "" if value is None else str(value)
     return text.strip(more + "".join(sign for sign in set(text) if not sign.isprintable()))
 

@@ -61,7 +61,7 @@ class StoredRun(NamedTuple):
 
 
 def number(entry: str | None) -> int | None:
-    """The number in an entry of a conf; None for anything else, as a run of that id may have any conf."""
+    """The number in an entry of a conf, which may have anything; None without one."""
     return int(entry) if entry is not None and re.fullmatch("[0-9]{1,9}", entry) else None
 
 

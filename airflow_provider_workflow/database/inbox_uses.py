@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TRIGGERS = "airflow_provider_workflow.triggers."
 """Prefix of the import paths of this provider's triggers."""
 DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
-"""Template fields by which this provider's sensor and dispatch operator, and subclasses, are recognized."""
+"""Template fields by which the sensor, the dispatch operator and subclasses are recognized."""
 CONSUMING = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
 """Template fields of a ``@task.workflow_inbox``."""
 

@@ -1,4 +1,4 @@
-"""``inbox_dag``: makes a DAG of a function, with one run per message, and the listener that starts them."""
+"""``inbox_dag``: makes a DAG with one run per message, and the listener that starts them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_WAITING = {
     ),
     "sensor": ("poll_interval", "max_poll_interval", "wake_on_events", "deferrable"),
 }
-"""For each listener the arguments of what waits for messages: the sensor, or the trigger of the notices."""
+"""By listener: the arguments of the sensor, or of the trigger of the notices."""
 OF_BOTH_DAGS = (
     "start_date",
     "end_date",
@@ -224,7 +224,7 @@ def _chosen(names: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, Any
 
 
 def _example(payload: Any) -> Any:
-    """The param that has the form of the message. Its schema accepts every message: they all are objects."""
+    """The param that has the form of the message. Its schema accepts every message."""
     message = {
         "id": "example-1",
         "payload": {"example": True} if payload is None else payload,

@@ -1,4 +1,4 @@
-"""The outcomes of the messages of a task that works on batches, and whether its function may be broken."""
+"""The outcomes of messages in batches, and whether the function of the task may be broken."""
 
 from __future__ import annotations
 

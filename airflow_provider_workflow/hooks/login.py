@@ -1,8 +1,4 @@
-"""
-User login: checks of the redirect, and storage of the tokens (docs/service.md 10 and 14.3).
-
-It does not need a terminal; the command ``login`` uses it.
-"""
+"""User login: checks of the redirect, and storage of the tokens (docs/service.md 10 and 14.3)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
 Tests a connection in two steps: request a new token, use it once.
 
-The test of the connection form makes both steps, and the command ``doctor`` the first. A trial uses neither
-the token cache nor the store of user tokens, and makes one attempt per call.
+The test of the connection form makes both steps, and the command ``doctor`` the first. They use neither the
+token cache nor the store of user tokens, and make one attempt per call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_provider_workflow import clock
@@ -31,54 +30,34 @@ USER = (
 )
 
 
-class Trial:
+def trial_client(settings: Settings, on_token: Callable[[str], None]) -> WorkflowClient:
     """
-    Tests a connection with a token of the application, whatever the connection's grant. Must be closed.
+    A client that uses tokens of the application, whatever the connection's grant. Must be closed.
 
     :param settings: the checked connection.
-    :param on_token: called with the token, so that logs can mask it.
+    :param on_token: called with each token, so that logs can mask it.
     """
+    from airflow_provider_workflow.client.client import WorkflowClient
+    from airflow_provider_workflow.client.exchange import Gates
 
-    def __init__(self, settings: Settings, on_token: Callable[[str], None]) -> None:
-        self.settings = replace(settings, grant=APP_GRANT)
-        self._on_token = on_token
-        self._tokens = TokenCache()
+    settings = replace(settings, grant=APP_GRANT)
+    return WorkflowClient(settings, tokens=TokenCache(), gates=Gates(), on_token=on_token, attempts=1)
 
-    @cached_property
-    def client(self) -> WorkflowClient:
-        """Makes one attempt per call, with the token of this trial."""
-        from airflow_provider_workflow.client.client import WorkflowClient
-        from airflow_provider_workflow.client.exchange import Gates
 
-        return WorkflowClient(
-            self.settings, tokens=self._tokens, gates=Gates(), on_token=self._on_token, attempts=1
-        )
+def new_token(client: WorkflowClient, on_token: Callable[[str], None]) -> str:
+    """
+    Request a token, which later calls of this client use.
 
-    def close(self) -> None:
-        """Close the connections."""
-        self.client.close()
-
-    def token(self) -> str:
-        """
-        Request a token, which later calls of this trial use.
-
-        :return: its space-separated scopes; those requested if the answer has none (RFC 6749, section 5.1).
-        :raises WorkflowError: no token was issued.
-        """
-        requested, asked_at = self.settings.scope, clock.monotonic()
-        answer = self.client.send(api.app_token(requested))
-        token = self._tokens.put(token_key(self.settings, requested), issued_token(answer, asked_at))
-        self._on_token(token.value)
-        granted = answer.get("scope")
-        return granted if isinstance(granted, str) else requested
-
-    def use(self) -> None:
-        """
-        Use the token once.
-
-        :raises WorkflowError: the trigger inbox API does not accept it.
-        """
-        self.client.send(api.list_inboxes(limit=1))
+    :param client: of :func:`trial_client`.
+    :return: its space-separated scopes; those requested if the answer has none (RFC 6749, section 5.1).
+    :raises WorkflowError: no token was issued.
+    """
+    requested, asked_at = client.settings.scope, clock.monotonic()
+    answer = client.send(api.app_token(requested))
+    token = client.tokens.put(token_key(client.settings, requested), issued_token(answer, asked_at))
+    on_token(token.value)
+    granted = answer.get("scope")
+    return granted if isinstance(granted, str) else requested
 
 
 def trial(
@@ -88,8 +67,7 @@ def trial(
     """
     Test a connection, for the connection form.
 
-    The UI tests a copy of the connection with a random id of 8 letters and digits (Airflow 3.2 and 3.3), for
-    which no user tokens are stored.
+    The UI tests a copy of the connection with a random id, for which no user tokens are stored.
 
     :param connection: returns the settings of the connection, or raises ``ConfigurationError``.
     :param on_token: called with the token, so that logs can mask it.
@@ -98,12 +76,12 @@ def trial(
     step = TOKEN
     try:
         settings = connection()
-        with closing(Trial(settings, on_token)) as tried:
-            tried.token()
+        with closing(trial_client(settings, on_token)) as client:
+            new_token(client, on_token)
             if settings.grant == USER_GRANT:
                 return True, USER
             step = API
-            tried.use()
+            client.send(api.list_inboxes(limit=1))
     except ConfigurationError as error:
         return False, str(error)
     except WorkflowError as error:

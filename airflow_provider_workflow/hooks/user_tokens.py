@@ -3,8 +3,6 @@ The store of user tokens: one Airflow Variable per connection (docs/service.md 1
 
 It is a Variable because the tokens change with every refresh, and all workers and triggerers need the new
 ones. Airflow encrypts it, and masks it in the UI, as its name contains "token".
-
-For what happens if a process dies before it stores the tokens see ``client/user_tokens.py``.
 """
 
 from __future__ import annotations
