@@ -154,8 +154,10 @@ class Traffic:
     def __call__(self) -> None:
         counted = self._scene.counted()
         for recipe in self._recipes:
-            # Not for runs that are only queued: what is to be decided has no run yet.
-            if counted[recipe].lost > counted[recipe].unfinished:
+            account = counted[recipe]
+            # Not for runs that are only queued: what is to be decided has no run yet. And not while messages
+            # wait: those whose leases end would be before them.
+            if account.lost > account.unfinished and not account.waiting:
                 self._scene.service.expire_leases(recipe.inbox, LEASE_SECONDS)
                 self._scene.put(recipe, 0)
 

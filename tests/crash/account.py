@@ -35,6 +35,7 @@ class Account:
     changed: int = 0
     done: Counter[str] = field(default_factory=Counter)
     unfinished: int = 0
+    waiting: int = 0
     quarantined: int = 0
     redeliveries: int = 0
     most_attempts: int = 0
@@ -92,6 +93,7 @@ class Account:
     def count_leases(self, messages: Collection[Json]) -> None:
         """Count what the service tells about the messages, doubled deliveries included."""
         for message in messages:
+            self.waiting += message["status"] == "available"
             self.quarantined += message["status"] == "quarantined"
             self.redeliveries += max(0, message["lease_count"] - 1)
             self.most_attempts = max(self.most_attempts, message["lease_count"])
