@@ -4,9 +4,7 @@ The uses of Airflow beyond its public API, and the differences between its versi
 ``cli/common.py`` and ``cli/output.py`` have one more each, as they need it before Airflow is loaded.
 
 Each function wraps one undocumented name or operation of Airflow; its docstring says what would replace it. A
-test checks that only one module of ``plugin/`` imports such names too. Documented modules (``airflow.sdk``,
-``airflow.triggers``, ``airflow.configuration``, ``airflow.exceptions``, ``airflow.cli.cli_config``, the
-``common.compat`` provider) are imported where they are needed.
+test checks that only one module of ``plugin/`` imports such names too.
 
 This module imports only ``airflow`` when it is loaded, as DAG files load it.
 """

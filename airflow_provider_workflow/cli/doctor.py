@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
-from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import airflow_internals, clock, types
 from airflow_provider_workflow.cli import output
@@ -34,7 +33,6 @@ from airflow_provider_workflow.database.inbox_uses import (
     inbox_uses,
 )
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.hooks.trial import new_token, trial_client
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
@@ -150,13 +148,15 @@ def _token(subject: Subject) -> Iterator[Finding]:
     """Client ID, client secret and scope, with a new token of the application."""
     settings = subject.hook.settings
     try:
-        with closing(trial_client(settings, mask_secret)) as client:
-            issued = new_token(client, mask_secret)
+        with closing(subject.hook.hurried()) as hook:
+            answer = hook.app_token()
     except WorkflowError as error:
         is_scope = isinstance(error, AuthenticationError) and error.code == "invalid_scope"
         fix = SCOPE_FIX if is_scope else error.fix or None
         yield Finding("token", FAILED, reason_of(error), fix)
         return
+    # An answer without a scope grants what was requested (RFC 6749, section 5.1).
+    issued = scope if isinstance(scope := answer.get("scope"), str) else settings.scope
     granted, requested = set(issued.split()), set(settings.scope.split())
     detail = f"the token was issued for {issued or 'no scope'}"
     if INBOX_SCOPE not in granted:

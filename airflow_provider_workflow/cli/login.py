@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from urllib.parse import urlsplit
 
-from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
 from airflow_provider_workflow.client.errors import WorkflowError
@@ -22,31 +21,19 @@ def login(args: Namespace) -> int:
     """
     Log a user in for a connection.
 
-    :param args: ``conn_id``; ``scope``, None for the connection's; ``prefill``, a list of ``NAME=VALUE``.
-    :raises ValueError: an argument, or a field of the connection, is missing or wrong; nothing was sent.
+    :param args: ``conn_id``; ``scope``, None for the connection's.
+    :raises ConfigurationError: a field of the connection is missing or wrong; nothing was sent.
     :raises WorkflowError: no valid URL was pasted, the service rejects a request, or Airflow's database
         cannot be used.
     """
-    prefilled = _prefilled(args.prefill or [])
     hook = hook_of(args)
     scope = args.scope or hook.settings.scope
     rules.check_ready(hook.settings, scope)
-    rules.check_store()
     state = secrets.token_urlsafe(STATE_BYTES)
     output.note("Open this URL in a browser, on any machine, and approve:")
-    output.write(hook.authorization_url(scope=scope, state=state, **prefilled))
+    output.write(hook.authorization_url(scope=scope, state=state))
     _store(hook, _pasted_code(hook.settings.redirect_uri, state))
     return Exit.OK
-
-
-def _prefilled(pairs: Sequence[str]) -> dict[str, str]:
-    for pair in pairs:
-        name, is_pair, _ = pair.partition("=")
-        if not is_pair or name not in rules.PREFILLED:
-            raise ValueError(
-                f"--prefill {pair}: must be NAME=VALUE, NAME one of {', '.join(rules.PREFILLED)}"
-            )
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _pasted_code(redirect_uri: str, state: str) -> str:
@@ -59,19 +46,18 @@ def _pasted_code(redirect_uri: str, state: str) -> str:
     if not pasted.strip():
         raise WorkflowError("No URL was pasted. Run the command again.")
     try:
-        return rules.code_of(rules.query_of(pasted, redirect_uri), state)
+        return rules.code_of(urlsplit(pasted.strip()).query, state)
     except ValueError as error:
         raise WorkflowError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
 
 
 def _store(hook: WorkflowHook, code: str) -> None:
     """Exchange a code, store the tokens, and print the result."""
-    requested_at = clock.now()
     try:
         token = hook.exchange_code(code)
-        hook.store_user_tokens(token, requested_at)
+        hook.store_user_tokens(token)
     except WorkflowError:
-        output.note("No tokens were stored. Run the command again: a code is valid once, and for 2 minutes.")
+        output.note("No tokens were stored. Run the command again: a code is valid once.")
         raise
     connection_id, granted = hook.settings.connection_id, token.get("scope")
     output.note(

@@ -324,12 +324,6 @@ COMMANDS = (
             "--scope",
             help="scopes to request, separated by spaces (default: the connection's)",
         ),
-        _arg(
-            "--prefill",
-            action="append",
-            metavar="NAME=VALUE",
-            help="parameter of the authorization page",
-        ),
         CONN_ID,
     ),
     _action(

@@ -354,26 +354,22 @@ def times_of(answer: types.Token, asked_at: float) -> tuple[float, float]:
     return asked_at + lifetime - min(RENEW_EARLY_SECONDS, lifetime / 2), asked_at + lifetime
 
 
-def authorization_url(
-    settings: Settings, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
-) -> str:
+def authorization_url(settings: Settings, *, scope: str, state: str, **prefilled: str) -> str:
     """
     The URL of the authorization page, to open in a browser (docs/service.md 10).
 
     :param scope: space-separated scopes that the user is asked to grant.
     :param state: random string that the redirect must contain.
-    :param redirect_uri: where the page redirects the browser; the connection's by default.
     :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
     :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
     """
-    target = redirect_uri or settings.redirect_uri
-    for field, value in (("auth_url", settings.auth_url), ("redirect_uri", target)):
+    for field, value in (("auth_url", settings.auth_url), ("redirect_uri", settings.redirect_uri)):
         if not value:
             raise ValueError(f"{field} is missing: set it in the connection's Extra")
     query = {
         "response_type": "code",
         "client_id": settings.client_id,
-        "redirect_uri": target,
+        "redirect_uri": settings.redirect_uri,
         "scope": filled("scope", scope),
         "response_mode": "query",
         "state": filled("state", state),

@@ -91,16 +91,6 @@ class AccessToken:
     blameless: bool = False
 
 
-def issued_token(answer: types.Token, asked_at: float) -> AccessToken:
-    """
-    The token of an answer of the token endpoint.
-
-    :param asked_at: time of the request, by ``clock.monotonic``; the lifetime is counted from it.
-    :raises AuthenticationError: the answer has no token.
-    """
-    return AccessToken(api.access_token_of(answer), *api.times_of(answer, asked_at))
-
-
 def token_of_user(tokens: UserTokens, *, issued: bool) -> AccessToken:
     """
     A user's access token.
@@ -221,7 +211,9 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
                 return of_user
             asked_at = clock.monotonic()
             answer: types.Token = yield api.app_token(key.scope)
-            return cache.put(key, issued_token(answer, asked_at))
+            # The lifetime is counted from the request.
+            token = AccessToken(api.access_token_of(answer), *api.times_of(answer, asked_at))
+            return cache.put(key, token)
         except WorkflowError as fault:
             is_away = isinstance(fault, (TransportError, ServerError, RateLimitError))
             if is_away and (token := cache.postpone(key)) is not None:

@@ -1,16 +1,14 @@
 """
 Tokens of a user: renewed by several processes, which share a store (docs/service.md 14.3).
 
-A refresh invalidates the refresh token and returns a new one, so the tokens are in a store that the processes
-of all workers share. The store has neither locks nor compare-and-set:
+A refresh invalidates the refresh token and returns a new one. The store has no locks:
 
-- A process that finds the stored access token due sends the refresh token, once, and stores the answer
-  before the new tokens are used.
-- If two processes do so at the same time, the service rejects one of them. That process reads the store
-  until the other's tokens are there, for at most 10 s, and uses them.
-- If there is no answer, the refresh token may be invalid and the new one is lost. This process does not send
-  the old one again; unless another process stores newer tokens within 10 s, the user must log in again. The
-  same applies if a process dies before it stores the answer: the next renewal fails after these 10 s.
+- A process that finds the stored access token due sends the refresh token once, and stores the answer
+  before it is used.
+- If two processes do so at a time, the service rejects one of them, which reads the store until the other's
+  tokens are there, for at most 10 s.
+- If there is no answer, or a process dies before it stores one, the user must log in again unless another
+  process stores newer tokens within 10 s; the old refresh token is not sent again.
 - A refresh that failed temporarily (429, 5xx) or was not sent does not invalidate the refresh token.
 """
 

@@ -13,17 +13,11 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
-from airflow_provider_workflow import airflow_internals, clock
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client.errors import LoginRequiredError, TokenStoreError
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import is_users
 from airflow_provider_workflow.client.user_tokens import UserTokens
-from airflow_provider_workflow.types import Token
-
-if TYPE_CHECKING:
-    from airflow_provider_workflow.client.client import WorkflowClient
 
 PREFIX = "workflow_token__"
 DESCRIPTION = "Tokens of the user who logged in for a workflow connection. Changes with every renewal."
@@ -62,14 +56,15 @@ class VariableStore:
         :raises LoginRequiredError: its value was changed by hand.
         """
         try:
-            text = read_variable(self.name)
+            value = airflow_internals.variables().get(self.name, None)
         except Exception as error:  # any exception of Airflow's API, its database or a secrets backend
             raise self._away("read", error) from error
-        if text is None:
+        if value is None:
             return None
+        text = str(value)
         self._mask(text)
         tokens = _tokens_of(text)
-        del text
+        del text, value
         if tokens is None:
             # Raised here, it has no context: an exception about the value contains the value.
             raise LoginRequiredError(self._connection_id, f"the Variable {self.name!r} was changed by hand")
@@ -84,7 +79,8 @@ class VariableStore:
         """
         self._hide(tokens)
         try:
-            return write_variable(self.name, json.dumps(asdict(tokens)))
+            airflow_internals.variables().set(self.name, json.dumps(asdict(tokens)), description=DESCRIPTION)
+            return
         except Exception as error:  # as above
             away = self._away("written", error)
         # Raised here, it has no context: the frames of Airflow have the value.
@@ -106,33 +102,3 @@ def _tokens_of(text: str) -> UserTokens | None:
         if are_texts and isinstance(tokens.renew_at + tokens.expires_at, float):
             return tokens
     return None
-
-
-def in_use(settings: Settings, scope: str, client: WorkflowClient) -> Token | None:
-    """
-    The user's access token that this process uses; it is first renewed if it is due.
-
-    :param scope: space-separated scopes.
-    :return: None if calls of this scope use the application's token.
-    """
-    if not is_users(settings, scope):
-        return None
-    token, _ = client.run(client.token_of(scope))
-    seconds = max(0, int(token.expires_at - clock.monotonic()))
-    return {"access_token": token.value, "expires_in": seconds, "token_type": "Bearer", "scope": scope}
-
-
-def read_variable(name: str) -> str | None:
-    """
-    The value of an Airflow Variable, or None.
-
-    In tasks and triggerers None can also mean that Airflow's API does not answer: the SDK does not
-    distinguish the two.
-    """
-    value = airflow_internals.variables().get(name, None)
-    return None if value is None else str(value)
-
-
-def write_variable(name: str, value: str) -> None:
-    """Set an Airflow Variable; it is stored when this returns."""
-    airflow_internals.variables().set(name, value, description=DESCRIPTION)

@@ -15,11 +15,14 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client.advice import reason_of
 from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
+from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, is_users, token_key
+from airflow_provider_workflow.client.user_tokens import user_tokens_of
 from airflow_provider_workflow.config import max_event_streams
-from airflow_provider_workflow.hooks import connection, login, user_tokens
-from airflow_provider_workflow.hooks.trial import trial
+from airflow_provider_workflow.hooks import connection
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.observers import observer
 
@@ -33,6 +36,8 @@ T = TypeVar("T")
 
 DEFAULT_CONN_ID = "workflow_default"
 HURRIED_SECONDS = 5.0
+TESTED = "A token was issued, and the service accepts it."
+USER_NOT_TESTED = "The client ID and secret are accepted. A user's tokens are not tested here."
 
 
 class WorkflowHook(BaseHook):
@@ -88,14 +93,17 @@ class WorkflowHook(BaseHook):
 
     def hurried(self) -> Self:
         """
-        A copy with a client that makes one attempt per call, for at most 5 s, and never waits at a rate gate.
+        A copy that makes one attempt per call, for at most 5 s, and never waits at a rate gate.
 
         For a task that is being stopped. Must be closed.
         """
         other = copy(self)
-        settings = replace(self.settings, timeout=min(self.settings.timeout, HURRIED_SECONDS))
-        other.client = self._new_client(settings, attempts=1, longest_wait=0.0)
+        other.client = self._hurried_client()
         return other
+
+    def _hurried_client(self, **options: Any) -> WorkflowClient:
+        settings = replace(self.settings, timeout=min(self.settings.timeout, HURRIED_SECONDS))
+        return self._new_client(settings, attempts=1, longest_wait=0.0, **options)
 
     def run_once(self, exchange: Generator[Any, Any, T]) -> T:
         """
@@ -141,32 +149,24 @@ class WorkflowHook(BaseHook):
 
     # Tokens (docs/service.md 9.2 and 14)
 
-    def authorization_url(
-        self, *, scope: str, state: str, redirect_uri: str | None = None, **prefilled: str
-    ) -> str:
+    def authorization_url(self, *, scope: str, state: str, **prefilled: str) -> str:
         """
         The URL of the authorization page, to open in a browser.
 
         :param scope: space-separated scopes that the user is asked to grant.
         :param state: random string; compare it with the ``state`` of the redirect.
-        :param redirect_uri: where the page redirects the browser; the connection's by default.
         :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
         :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
         """
-        return api.authorization_url(
-            self.settings, scope=scope, state=state, redirect_uri=redirect_uri, **prefilled
-        )
+        return api.authorization_url(self.settings, scope=scope, state=state, **prefilled)
 
-    def exchange_code(self, code: str, redirect_uri: str | None = None) -> types.Token:
+    def exchange_code(self, code: str) -> types.Token:
         """
-        Exchange an authorization code for a user's tokens; never retried after the code may have been used.
+        Exchange a code for a user's tokens; never retried after the code may have been used.
 
         :param code: valid for 2 minutes.
-        :param redirect_uri: the one with which the page was opened; the connection's by default.
         """
-        return self._masked(
-            self.client.send(api.exchange_code(code, redirect_uri or self.settings.redirect_uri))
-        )
+        return self._masked(self.client.send(api.exchange_code(code, self.settings.redirect_uri)))
 
     def refresh_user_token(self, refresh_token: str) -> types.Token:
         """
@@ -176,34 +176,20 @@ class WorkflowHook(BaseHook):
         """
         return self._masked(self.client.send(api.refresh_user_token(refresh_token)))
 
-    def log_in(self, *, code: str, state: str, expected_state: str, redirect_uri: str | None = None) -> None:
-        """
-        Exchange the code of a redirect, and store the user's tokens (docs/service.md 14.3).
-
-        :param code: valid for 2 minutes; can be used once.
-        :param state: the ``state`` of the redirect.
-        :param expected_state: the ``state`` that was passed to ``authorization_url``.
-        :param redirect_uri: the one with which the page was opened; the connection's by default.
-        :raises ValueError: the redirect belongs to another request; nothing was sent.
-        :raises ConfigurationError: the connection's grant is not ``refresh_token``.
-        """
-        login.check_grant(self.settings)
-        login.check_state(state, expected_state)
-        asked_at = clock.now()
-        self.store_user_tokens(self.exchange_code(code, redirect_uri), asked_at)
-
-    def store_user_tokens(self, token: types.Token, asked_at: float | None = None) -> None:
+    def store_user_tokens(self, token: types.Token) -> None:
         """
         Store a user's tokens for all tasks and triggers of this connection, replacing earlier ones.
 
-        Other processes use a cached access token until it is due for renewal.
+        Other processes use a cached one until it is due.
 
-        :param token: an answer of the token endpoint with a refresh token.
-        :param asked_at: time of the request, in seconds since 1970; now by default.
+        :param token: a new answer of the token endpoint, with a refresh token.
         :raises ConfigurationError: the connection's grant is not ``refresh_token``.
         :raises TokenStoreError: Airflow could not store them.
         """
-        login.keep(self.settings, token, clock.now() if asked_at is None else asked_at, mask_secret)
+        if self.settings.grant != USER_GRANT:
+            raise ConfigurationError([f"grant must be {USER_GRANT} to use a user's tokens"])
+        VariableStore(self.settings, mask_secret).write(user_tokens_of(token, clock.now()))
+        TOKENS.forget(token_key(self.settings, self.settings.scope))
 
     def app_token(self, scope: str | None = None) -> types.Token:
         """
@@ -223,8 +209,11 @@ class WorkflowHook(BaseHook):
         :raises LoginRequiredError: the user's tokens are no longer valid.
         """
         scopes = scope or self.settings.scope
-        of_user = user_tokens.in_use(self.settings, scopes, self.client)
-        return self.app_token(scopes) if of_user is None else of_user
+        if not is_users(self.settings, scopes):
+            return self.app_token(scopes)
+        token, _ = self.client.run(self.client.token_of(scopes))
+        seconds = max(0, int(token.expires_at - clock.monotonic()))
+        return {"access_token": token.value, "expires_in": seconds, "token_type": "Bearer", "scope": scopes}
 
     @staticmethod
     def _masked(token: types.Token) -> types.Token:
@@ -358,8 +347,23 @@ class WorkflowHook(BaseHook):
     # The form's test
 
     def test_connection(self) -> tuple[bool, str]:
-        """Request a new token and use it once; return whether that succeeded, and one sentence about it."""
-        return trial(lambda: self.settings, mask_secret)
+        """
+        Request a new token of the application, and list inboxes with it; one attempt each.
+
+        Without a list for the grant ``refresh_token``: the UI tests a copy, which has no user's tokens.
+
+        :return: whether that succeeded, and one sentence about the result.
+        """
+        try:
+            is_user = self.settings.grant == USER_GRANT
+            call: Call[Any] = api.app_token(self.settings.scope) if is_user else api.list_inboxes(limit=1)
+            with closing(self._hurried_client(tokens=TokenCache())) as client:
+                client.send(call)
+        except ConfigurationError as error:
+            return False, str(error)
+        except WorkflowError as error:
+            return False, reason_of(error) + (f" ({error.fix})" if error.fix else "")
+        return True, USER_NOT_TESTED if is_user else TESTED
 
 
 def _decoded(extra: str | None) -> Any:

@@ -20,7 +20,6 @@ from airflow_provider_workflow.cli import doctor as module
 from airflow_provider_workflow.cli.doctor import Finding, Subject
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
@@ -33,9 +32,9 @@ from tests.unit.client.conftest import closed_port, scripted
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.stores import logged_in
-from tests.unit.hooks.conftest import Connect, connect
+from tests.unit.hooks.conftest import Connect, Variables, connect, variables
 
-__all__ = ["closed_port", "connect", "isolated", "scripted"]
+__all__ = ["closed_port", "connect", "isolated", "scripted", "variables"]
 
 
 @dataclass(frozen=True)
@@ -80,15 +79,12 @@ def doctor(
     emulator: EmulatorServer,
     connect: Connect,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     database: Database,
+    variables: Variables,
 ) -> Doctor:
     """Examines connections to the emulator with an inbox, in an Airflow without DAGs and triggerers."""
     emulator.store.clock.advance(time.time() - emulator.store.clock.now())
     emulator.open_inbox("orders")
-    kept: dict[str, str] = {}
-    monkeypatch.setattr(user_tokens, "read_variable", kept.get)
-    monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
     return Doctor(emulator, connect, capsys)
 
 

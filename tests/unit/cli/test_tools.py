@@ -13,6 +13,9 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.conftest import Cli
+from tests.unit.hooks.conftest import Variables, variables
+
+__all__ = ["variables"]
 
 
 def test_a_token_is_shown_masked_with_its_end_and_scope(
@@ -37,11 +40,8 @@ def test_a_token_is_asked_for_with_a_scope(cli: Cli) -> None:
 
 
 def test_with_the_grant_refresh_token_it_is_the_users(
-    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch, variables: Variables
 ) -> None:
-    kept: dict[str, str] = {}
-    monkeypatch.setattr("airflow_provider_workflow.hooks.user_tokens.read_variable", kept.get)
-    monkeypatch.setattr("airflow_provider_workflow.hooks.user_tokens.write_variable", kept.__setitem__)
     user = emulator.connection()
     user["extra"]["grant"] = "refresh_token"
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(user))

@@ -30,7 +30,6 @@ from airflow_provider_workflow.client.tokens import (
     Renewal,
     TokenCache,
     access_token,
-    issued_token,
     token_key,
 )
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -261,7 +260,7 @@ def test_an_answer_without_a_usable_token_is_refused(cache: TokenCache, answer: 
 
 def test_a_refused_token_is_dropped_unless_it_was_renewed_meanwhile(cache: TokenCache) -> None:
     key = token_key(SETTINGS, "external")
-    cache.put(key, issued_token({"access_token": "new"}, START))
+    cache.put(key, AccessToken("new", START + 60, START + 120))
     cache.drop(key, "old")
     assert at_once(asks(cache)) == "new"
     cache.drop(key, "new")

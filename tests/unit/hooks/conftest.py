@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.client.isolation import isolated
@@ -15,6 +16,20 @@ from tests.unit.client.isolation import isolated
 __all__ = ["isolated"]
 
 Connect = Callable[..., WorkflowHook]
+
+
+class Variables(dict[str, str]):
+    """Airflow's Variables."""
+
+    def set(self, key: str, value: str, description: str) -> None:
+        self[key] = value
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
+    variables = Variables()
+    monkeypatch.setattr(airflow_internals, "variables", lambda: variables)
+    return variables
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import ErrorResponse, GetVariable, PutVariable, VariableResult
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
@@ -29,15 +30,14 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import user_tokens
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.traces import told
 from tests.unit.client.stores import authorize, logged_in
-from tests.unit.hooks.conftest import Connect
+from tests.unit.hooks.conftest import Connect, Variables
 
 
-class Variables(dict[str, str]):
+class Supervisor(dict[str, str]):
     """The supervisor of a task, which keeps variables."""
 
     def __init__(self) -> None:
@@ -61,9 +61,9 @@ class Variables(dict[str, str]):
 
 
 @pytest.fixture
-def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
+def variables(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     """Airflow's variables, as a task reaches them."""
-    fake = Variables()
+    fake = Supervisor()
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", fake, raising=False)
     # As in a task; a process that may use the database asks it instead.
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "client")
@@ -87,7 +87,7 @@ def store_of() -> VariableStore:
     return VariableStore(SETTINGS)
 
 
-def test_a_cut_variable_is_named(variables: Variables) -> None:
+def test_a_cut_variable_is_named(variables: Supervisor) -> None:
     store_of().write(TOKENS)
     variables[NAME] = variables[NAME][:-7]
     text = f"connection 'workflow_default' cannot be used: the Variable '{NAME}' was changed by hand"
@@ -96,19 +96,19 @@ def test_a_cut_variable_is_named(variables: Variables) -> None:
 
 
 def test_a_store_that_is_away_is_no_reason_to_log_in(
-    variables: Variables, monkeypatch: pytest.MonkeyPatch
+    variables: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables.fault = RuntimeError("API server error")
     with pytest.raises(TokenStoreError, match="cannot be written: RuntimeError") as raised:
         store_of().write(TOKENS)
     assert told(raised.value, SECRETS) == []
-    monkeypatch.setattr(user_tokens, "read_variable", Mock(side_effect=PermissionError("denied")))
+    monkeypatch.setattr(airflow_internals, "variables", Mock(side_effect=PermissionError("denied")))
     with pytest.raises(TokenStoreError, match="cannot be read: PermissionError"):
         store_of().read()
 
 
 @pytest.mark.specification("14.3 storage")
-def test_every_token_is_masked_and_no_other_secret_is_stored(variables: Variables) -> None:
+def test_every_token_is_masked_and_no_other_secret_is_stored(variables: Supervisor) -> None:
     masked: list[str] = []
     VariableStore(SETTINGS, masked.append).write(TOKENS)
     assert masked == ["access-token-value", "refresh-token-value"]
@@ -153,7 +153,7 @@ def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str,
 
 
 @pytest.fixture
-def user(connect: Connect, variables: Variables) -> Iterator[WorkflowHook]:
+def user(connect: Connect, variables: Supervisor) -> Iterator[WorkflowHook]:
     """A hook for a connection that uses the tokens of a user; nobody has logged in yet."""
     hook = connect({"grant": "refresh_token", "verify": False})
     yield hook
@@ -164,13 +164,11 @@ def test_nobody_logs_in_for_a_connection_that_would_not_use_it(
     hook: WorkflowHook, emulator: EmulatorServer
 ) -> None:
     with pytest.raises(ConfigurationError, match="grant must be refresh_token"):
-        hook.log_in(code="a", state="b", expected_state="b")
-    with pytest.raises(ConfigurationError, match="grant must be refresh_token"):
         hook.store_user_tokens({"access_token": "a", "refresh_token": "b"})
     assert emulator.requests == []
 
 
-def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, variables: Variables) -> None:
+def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, variables: Supervisor) -> None:
     with pytest.raises(AuthenticationError, match="without a refresh_token"):
         user.store_user_tokens(user.app_token())
     assert variables == {}
@@ -181,7 +179,7 @@ def test_a_regenerated_secret_needs_no_new_login(
     user: WorkflowHook, emulator: EmulatorServer, connect: Connect
 ) -> None:
     redirect = emulator.store.settings.redirect_uris[0]
-    user.log_in(**authorize(emulator.store.tokens, redirect, "random"), expected_state="random")
+    user.store_user_tokens(user.exchange_code(authorize(emulator.store.tokens, redirect)["code"]))
     emulator.store.configure(client_secret="regenerated")
     after = connect({"grant": "refresh_token", "verify": False}, password="regenerated")
     assert after.list_inboxes() == []
@@ -191,7 +189,7 @@ def test_a_regenerated_secret_needs_no_new_login(
 def test_the_connection_test_leaves_user_tokens_alone(
     user: WorkflowHook,
     emulator: EmulatorServer,
-    variables: Variables,
+    variables: Supervisor,
     monkeypatch: pytest.MonkeyPatch,
     connect: Connect,
 ) -> None:
@@ -202,13 +200,11 @@ def test_the_connection_test_leaves_user_tokens_alone(
     for hook in (user, WorkflowHook("aB12Cd34")):
         passed, text = hook.test_connection()
         assert passed
-        assert "Tokens of users are not tested here" in text
+        assert "A user's tokens are not tested here" in text
     assert [each.operation for each in emulator.requests] == ["token", "token"]
     assert variables.asked == []
     wrong = connect({"grant": "refresh_token"}, password="wrong")
-    assert wrong.test_connection()[1].startswith(
-        "No access token: The request for an access token was answered with 401"
-    )
+    assert wrong.test_connection()[1].startswith("The request for an access token was answered with 401")
 
 
 async def test_a_trigger_renews_through_the_same_variable(
@@ -231,15 +227,15 @@ def test_processes_that_renew_at_once_all_end_with_a_valid_token(
     connect: Connect, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Threads, each with a cache of its own, stand for processes. Nothing in their store compares and sets.
-    kept: dict[str, str] = {}
     together = threading.Barrier(PROCESSES, timeout=30)
 
-    def read(name: str) -> str | None:
-        time.sleep(random.uniform(0, 0.002))  # others come between
-        return kept.get(name)
+    class Slow(Variables):
+        def get(self, *arguments: Any) -> Any:
+            time.sleep(random.uniform(0, 0.002))  # others come between
+            return super().get(*arguments)
 
-    monkeypatch.setattr(user_tokens, "read_variable", read)
-    monkeypatch.setattr(user_tokens, "write_variable", kept.__setitem__)
+    slow = Slow()
+    monkeypatch.setattr(airflow_internals, "variables", lambda: slow)
     settings = connect({"grant": "refresh_token", "verify": False}).settings
     store = VariableStore(settings)
     store.write(logged_in(emulator))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import errors
-from airflow_provider_workflow.client.tokens import issued_token, token_key
+from airflow_provider_workflow.client.tokens import AccessToken, token_key
 from tests.traces import told
 from tests.unit.client.calls import OPERATIONS, make
 from tests.unit.client.scripted import Script, ScriptedServer, answer
@@ -150,7 +150,8 @@ class Service(ScriptedServer):
         value, error = None, None
         with closing(make_sender(settings, **options)) as sender:
             for scope in (settings.scope, "promotions:write") if warm else ():
-                token = issued_token({"access_token": "warm-token"}, sender.clock.monotonic())
+                now = sender.clock.monotonic()
+                token = AccessToken("warm-token", now + 3000, now + 3600)
                 sender.tokens.put(token_key(settings, scope), token)
             try:
                 value = sender(make(name))

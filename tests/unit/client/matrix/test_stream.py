@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
-from airflow_provider_workflow.client.tokens import TokenCache, issued_token, token_key
+from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, token_key
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.matrix.cells import check
@@ -93,7 +93,7 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
             service.script(script, token=token)
             settings = service.settings()
             if token is None:
-                warm = issued_token({"access_token": "warm-token"}, fake.monotonic())
+                warm = AccessToken("warm-token", fake.monotonic() + 3000, fake.monotonic() + 3600)
                 tokens.put(token_key(settings, settings.scope), warm)
             async with shared_session(settings.tls(), 10) as session, AsyncExitStack() as listening:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
