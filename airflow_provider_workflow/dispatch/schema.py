@@ -69,14 +69,22 @@ def _of_type(schema: Any) -> Callable[[Any], None]:
         text = str(error).partition("\n")[0]
         raise ValueError(f"schema must be a type, or a JSON Schema as a dictionary: {text}") from None
 
-    def check(payload: Any) -> None:
+    def fault(validate: Callable[[Any], Any], value: Any) -> Mapping[str, Any] | None:
         try:
-            # A copy, as a validator of the user may change it.
-            adapter.validate_python(any_json.decode(any_json.dumped(payload)))
+            validate(value)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            raise InvalidPayloadError(first["loc"], first["type"]) from None
+            return error.errors(include_url=False, include_context=False, include_input=False)[0]
         except Exception as error:  # of a validator of the user's own
-            raise InvalidPayloadError((), type(error).__name__) from None
+            return {"loc": (), "type": type(error).__name__}
+        return None
+
+    def check(payload: Any) -> None:
+        text = any_json.dumped(payload)
+        in_json = fault(adapter.validate_json, text)
+        # A strict type takes a string for a date only in JSON; pydantic's parser rejects what is deep or cut.
+        in_python = in_json and fault(adapter.validate_python, any_json.decode(text))
+        if in_json and in_python:
+            first = in_python if in_json["type"] == "json_invalid" else in_json
+            raise InvalidPayloadError(first["loc"], first["type"])
 
     return check

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from unittest.mock import Mock
+from uuid import UUID
 
 import pytest
 from airflow.sdk import task
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from airflow_provider_workflow.decorators.inbox_dag import payload_type
@@ -34,6 +37,18 @@ class Order(TypedDict):
 @dataclass
 class Dated:
     number: str
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    at: datetime
+    of: UUID
+    total: Decimal
+    pair: tuple[int, int]
+
+
+STRICT = {"at": "2026-01-01T00:00:00Z", "of": str(UUID(int=1)), "total": "1.5", "pair": [1, 2]}
 
 
 class Model(BaseModel):
@@ -76,6 +91,8 @@ JSON_SCHEMA = {
         (Order, {"number": "A-1", "lines": []}, None),
         (Dated, {"number": "A-1"}, None),
         (Model, {"number": "A-1"}, None),
+        (Strict, STRICT, None),
+        (Strict, {**STRICT, "pair": [1, "2"]}, "$.pair[1]: int_type"),
     ],
 )
 def test_a_payload_that_does_not_fit_is_named_by_path_and_rule_without_its_value(
