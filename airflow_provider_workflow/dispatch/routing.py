@@ -160,9 +160,9 @@ class Routes:
         once_per: str | None = None,
         trace_context: str | None = None,
     ) -> None:
-        self._match = matcher("match", match) if match else None
-        self._key = _searcher("once_per", once_per) if once_per else None
-        self._trace_context = _searcher("trace_context", trace_context) if trace_context else None
+        self._match = None if match is None else matcher("match", match)
+        self._key = None if once_per is None else _searcher("once_per", once_per)
+        self._trace_context = None if trace_context is None else _searcher("trace_context", trace_context)
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
             for dag_id, expression in targets.items():
@@ -192,14 +192,19 @@ class Routes:
 
     def key(self, message: Content) -> Any:
         """
-        The business key of a message; None if it has none.
+        The business key of a message; None if it has none, or one of null, false and empty parts only.
 
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         """
         key = self._key(message) if self._key else None
-        parts = list(key.values()) if isinstance(key, dict) else key if isinstance(key, list) else [key]
-        has_value = key is not False and any(part not in (None, "", [], {}) for part in parts)
-        return key if has_value else None
+        parts = [key]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, (dict, list)):
+                parts.extend(part.values() if isinstance(part, dict) else part)
+            elif not (part is None or part is False or part == ""):
+                return key
+        return None
 
     def trace_context(self, message: Content) -> str | None:
         """The trace context of a message, in W3C's form; None if it has none, or a malformed one."""

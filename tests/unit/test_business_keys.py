@@ -63,6 +63,22 @@ def test_a_message_without_a_key_has_its_own_run(bench: Workbench, payload: Any,
     assert counted.totals["without_key"] == 2
 
 
+PARTS = "[payload.a && payload.b, payload.c]"
+
+
+@pytest.mark.parametrize(
+    ("once_per", "payload"),
+    [
+        (PARTS, {"a": False}),
+        (PARTS, {"a": True, "b": "", "c": [[None], {"d": {}}]}),
+        ("payload.lines[*].{order: order, sku: sku}", {"lines": [{}]}),
+    ],
+)
+def test_a_key_without_a_value_at_any_depth_is_none(bench: Workbench, once_per: str, payload: Any) -> None:
+    bench.put("a", "b", payload=payload)
+    assert ids(dispatched(bench, once_per=once_per)) == {"started": ["a", "b"]}
+
+
 def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own(bench: Workbench) -> None:
     for message_id, key in (
         ("a", 5),

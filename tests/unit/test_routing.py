@@ -61,6 +61,7 @@ def test_expressions_are_tried_in_their_order() -> None:
         ("a", "payload.(", "match"),
         (None, "nosuch(payload) ||", "match"),
         ({"a": "payload", "b": "&&"}, None, r"trigger_dag_id\['b'\]"),
+        ("a", "", "match"),
         ({"a": ""}, None, r"trigger_dag_id\['a'\]"),
         ({"a": 7}, None, r"trigger_dag_id\['a'\]"),
         ("", None, "trigger_dag_id"),
