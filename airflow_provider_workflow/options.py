@@ -72,11 +72,11 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
     """
     if value is None and optional:
         return None
-    if isinstance(value, (str, int, float)):
+    if isinstance(value, (str, int, float)) and value != "":
         return str(value)
-    what = "None" if value is None else f"a {type(value).__name__}"
+    what = "None" if value is None else "an empty string" if value == "" else f"a {type(value).__name__}"
     raise ValueError(
-        f"{field} was rendered to {what}, not to a string. Give a template that yields a string, or"
+        f"{field} was rendered to {what}. Give a template that yields a string that is not empty, or"
         " render_template_as_native_obj=False on the task"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 ANY_NUMBER = (1, 10**9)
+NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
 
 
 class WorkflowOperator(BaseOperator):
@@ -145,6 +146,8 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     operator_extra_links = (StartedRunsLink(),)
     ON_PAUSED: ClassVar[tuple[str, ...]] = ("fail", "log")
     """The values of ``on_paused``."""
+    MAY_START_NONE: ClassVar[bool] = False
+    """Whether ``trigger_dag_id`` may be None."""
     _worker: Dispatcher | Receiver | None = None
     """What works on messages, once the task runs."""
 
@@ -170,6 +173,9 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+        self._starts_runs = trigger_dag_id is not None
+        if not (self._starts_runs or self.MAY_START_NONE):
+            raise ValueError(NO_TARGET)
         check_routes(trigger_dag_id, match, once_per, trace_context)
         self._check_payload = check_schema(schema, trigger_dag_id)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
@@ -187,11 +193,11 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
 
     def _read_rendered(self) -> None:
         """Let the templated names be strings, after Airflow has rendered them."""
+        required = {"inbox", "workflow_conn_id", "trigger_dag_id" if self._starts_runs else "inbox"}
         for field in self.template_fields:
             value = getattr(self, field)
             if not isinstance(value, Mapping):
-                optional = field not in ("inbox", "workflow_conn_id")
-                setattr(self, field, rendered(field, value, optional=optional))
+                setattr(self, field, rendered(field, value, optional=field not in required))
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
         """What starts the runs of messages, in this try after some ``failed_polls``."""
@@ -201,7 +207,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
         rules = None
-        if self.dead_letter_dag_id:
+        if self.dead_letter_dag_id is not None:
             rules = DeadLetterRules(self.dead_letter_dag_id, self.dead_letter_after, self.unmatched)
         return Dispatcher(
             self.hook,
@@ -285,13 +291,13 @@ def check_routes(
     :raises AirflowOptionalProviderFeatureException: ``trace_context`` is given, and this Airflow is older
         than 3.4.
     """
-    if trace_context and airflow_release() < (3, 4):
+    if isinstance(targets, Collection) and not (targets and isinstance(targets, (str, Mapping))):
+        raise ValueError(NO_TARGET)
+    if trace_context is not None and airflow_release() < (3, 4):
         raise needs("trace_context", "leave it out, and runs have traces of their own", (3, 4))
     for name, expression in (("once_per", once_per), ("trace_context", trace_context)):
-        if expression and targets is None:
+        if expression is not None and targets is None:
             raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
-    if isinstance(targets, (str, Mapping)) and not targets:
-        raise ValueError("trigger_dag_id must name at least one DAG")
     routes = targets.items() if isinstance(targets, Mapping) else ()
     known = {dag_id: expression for dag_id, expression in routes if not known_later(expression)}
     if known_later(match):
@@ -300,7 +306,7 @@ def check_routes(
         once_per = None
     if known_later(trace_context):
         trace_context = None
-    if known or match or once_per or trace_context:
+    if known or any(expression is not None for expression in (match, once_per, trace_context)):
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 

@@ -78,6 +78,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """
 
     ON_PAUSED = ("fail", "wait")
+    MAY_START_NONE = True
     RETRIES = 20
     counts: Counts
     """The outcomes of messages so far, once the task runs."""

@@ -260,6 +260,7 @@ def test_a_number_is_the_name_of_an_inbox(bench: Workbench) -> None:
     [
         (lambda: WorkflowInboxDispatchOperator(inbox=TEMPLATE, **ROUTED), "inbox"),
         (lambda: WorkflowInboxSensor(inbox=TEMPLATE, deferrable=True, **ROUTED), "inbox"),
+        (lambda: WorkflowInboxSensor(task_id="a", inbox="orders", trigger_dag_id=TEMPLATE), "trigger_dag_id"),
         (lambda: WorkflowEnsureInboxOperator(task_id="a", name=TEMPLATE, **SUBSCRIPTION), "name"),
         (lambda: WorkflowPauseInboxOperator(task_id="a", inbox=TEMPLATE), "inbox"),
         (
@@ -278,7 +279,7 @@ def test_a_template_that_yields_no_name_is_an_error_that_names_the_argument(
 ) -> None:
     operator, context = rendered(make, None, bench.ti)
 
-    with pytest.raises(ValueError, match=rf"^{field} was rendered to None, not to a string\. Give .*=False"):
+    with pytest.raises(ValueError, match=rf"^{field} was rendered to None\. Give .*=False"):
         operator.execute(context)
 
 
@@ -289,11 +290,13 @@ def test_a_template_that_yields_no_name_is_an_error_that_names_the_argument(
         (lambda: WorkflowDeadLetterReplayOperator(task_id="a", trigger_dag_id=TEMPLATE), "trigger_dag_id"),
     ],
 )
-def test_what_may_be_missing_is_no_list(bench: Workbench, make: Callable[[], Any], field: str) -> None:
-    operator, context = rendered(make, [1], bench.ti)
-
-    with pytest.raises(ValueError, match=rf"^{field} was rendered to a list"):
-        operator.execute({**context, "dag_run": SimpleNamespace(conf={})})
+def test_what_may_be_missing_is_no_list_and_not_empty(
+    bench: Workbench, make: Callable[[], Any], field: str
+) -> None:
+    for value, text in (([1], "a list"), ("", "an empty string")):
+        operator, context = rendered(make, value, bench.ti)
+        with pytest.raises(ValueError, match=rf"^{field} was rendered to {text}\."):
+            operator.execute({**context, "dag_run": SimpleNamespace(conf={})})
 
 
 def test_a_template_may_yield_a_dictionary_of_targets_and_no_match(bench: Workbench) -> None:

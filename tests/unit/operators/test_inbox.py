@@ -233,6 +233,12 @@ def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbenc
     assert started["message"]["payload"] == "{{ 1 + 1 }}"
 
 
+@pytest.mark.parametrize("target", [None, "", {}, ["handle"]])
+def test_a_dispatch_without_a_dag_is_named_where_the_dag_is_parsed(target: Any) -> None:
+    with pytest.raises(ValueError, match=r"^trigger_dag_id must name at least one DAG"):
+        WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id=target)
+
+
 def test_a_wrong_target_is_named_where_the_dag_is_parsed() -> None:
     with pytest.raises(ValueError, match=r"^trigger_dag_id"):
         WorkflowDeadLetterReplayOperator(task_id="t", trigger_dag_id="")
