@@ -7,11 +7,11 @@ asset. Airflow imports this module wherever it reads such a URI.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote
 
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.arguments import filled
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def messages_of(event: Any) -> list[dict[str, Any]]:
     text = payload.get("messages") if isinstance(payload, Mapping) else None
     if not isinstance(text, str):
         raise ValueError("the event carries no messages: it was not made by WorkflowInboxEventTrigger")
-    messages: list[dict[str, Any]] = json.loads(text)
+    messages: list[dict[str, Any]] = any_json.decode(text)
     return messages
 
 

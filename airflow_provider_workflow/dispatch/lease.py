@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock, types
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.advice import fix_of_pause
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import (
@@ -173,7 +174,7 @@ class HeldLease:
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
         """The lease that ``hand_off`` wrote."""
-        return cls(**json.loads(text))
+        return cls(**any_json.decode(text))
 
     def acknowledge(self, hook: WorkflowHook, message_ids: Collection[str]) -> None:
         """

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import observers
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import (
     ConflictError,
     InvalidRequestError,
@@ -67,7 +68,7 @@ class Receiver:
         text = self.context["task_state_store"].get(STORE_KEY)
         if text is None:
             return None
-        record = json.loads(text)
+        record = any_json.decode(text)
         if not record["acknowledged"]:
             self._acknowledge(record)
         messages: list[Message] = record["messages"]

@@ -94,6 +94,12 @@ def test_a_payload_too_deep_for_json_stays_behind() -> None:
     assert (taken.inbox_id, taken.lease_id, taken.ends_at) == ("inbox", "lease", 1300.0)
 
 
+def test_a_hand_off_that_a_thread_wrote_and_a_task_below_many_others_cannot_decode_is_read() -> None:
+    text = handed_off(held(message("deep", "here"), message("b"))).replace('"here"', "[" * 2000 + "]" * 2000)
+
+    assert HeldLease.from_hand_off(text).message_ids == ["deep", "b"]
+
+
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
     observers.remember_name("inbox", "orders")
     lease = held(
