@@ -13,6 +13,7 @@ _ABOUT_ALL_RUNS = (401, 403, 408, 429)
 """Statuses that are about the caller or the API server, not about a run."""
 _ABOUT_SIZE = re.compile("too_large|too_long|size")
 """In a reason of Airflow, or of a gateway in front of it, that rejects a conf for its size."""
+_STATUS = re.compile(r"(?:Client|Server) error '([45]\d\d) ")
 _ABOUT_A_PARAM = "Invalid input for param "
 _LONGEST_NAME = 100
 
@@ -37,7 +38,8 @@ def error_of(dag_id: str, error: Any) -> Exception:
     """
     Whether Airflow's answer is about the run of one message, or about all runs.
 
-    Decided by status and reason, never by the wording.
+    Decided by status and reason, never by the wording. Of an answer that is not JSON, such as a gateway's,
+    the supervisor passes on only a sentence of httpx with the status.
 
     :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
         ``HTTPStatusError`` of the API server's own answer.
@@ -45,6 +47,8 @@ def error_of(dag_id: str, error: Any) -> Exception:
     """
     detail = _detail(error)
     status = detail.get("status_code")
+    if status is None and (sentence := _STATUS.match(str(detail.get("message")))):
+        status = int(sentence[1])
     reason = _text(_inner(detail).get("reason"))
     said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
     said += param_of(_inner(detail).get("message"))
@@ -85,7 +89,7 @@ def _detail(error: Any) -> dict[str, Any]:
     try:
         return {"status_code": error.response.status_code, "detail": error.response.json()}
     except ValueError:
-        return {"exception_type": "HTTPStatusError"}
+        return {"status_code": error.response.status_code}
 
 
 def _inner(detail: dict[str, Any]) -> dict[str, Any]:

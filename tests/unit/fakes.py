@@ -29,9 +29,9 @@ def api_error(
     return _runtime_error({"status_code": status, "message": "made up", "detail": inner})
 
 
-def lost(exception_type: str) -> AirflowRuntimeError:
+def lost(exception_type: str, message: str = "made up") -> AirflowRuntimeError:
     """What a task is told when its supervisor has no answer: no connection, or an error that is no JSON."""
-    return _runtime_error({"status_code": None, "message": "made up", "exception_type": exception_type})
+    return _runtime_error({"status_code": None, "message": message, "exception_type": exception_type})
 
 
 def unwrapped(status: int, reason: str | None = None) -> ServerResponseError:

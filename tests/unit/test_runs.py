@@ -85,6 +85,10 @@ def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
         (api_error(500), ServerFault),
         (unwrapped(500), ServerFault),
         (lost("HTTPStatusError"), ServerFault),
+        (
+            lost("HTTPStatusError", "Client error '413 Request Entity Too Large' for url 'http://'"),
+            MessageFault,
+        ),
         (api_error(404, "not_found"), TargetError),
         (api_error(400, "import_errors"), TargetError),
         (api_error(400, "denied_run_type"), TargetError),
