@@ -68,6 +68,7 @@ class Dispatcher:
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
     :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
+    :param checks_source: whether a drain fails for its source although there is no capacity.
     :param working: whether runs of leased messages are being started at this moment.
     :param started: targets of which this drain started a run.
     :param unreachable: the transient error of a lease request with which the drain ended.
@@ -83,6 +84,7 @@ class Dispatcher:
     origin: str = ""
     check_payload: Callable[[Any], None] | None = None
     dead_letter_rules: DeadLetterRules | None = None
+    checks_source: bool = True
     working: bool = False
     started: set[str] = field(default_factory=set)
     unreachable: WorkflowError | None = None
@@ -212,7 +214,8 @@ class Dispatcher:
             while self._goes_on():
                 count, seconds = self.next_lease()
                 if count == 0:
-                    check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
+                    if self.checks_source:
+                        check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
                     return Drained.NO_CAPACITY
                 if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
                     return Drained.EMPTY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -42,7 +42,8 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
             cannot be used until the cause, which the text names, is fixed.
         """
         self._read_rendered()
-        self._worker = dispatcher = self._new_dispatcher(context)
+        checks_source = not _is_of_messages_only(context)
+        self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)
         try:
             log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
         except Exception as error:
@@ -52,6 +53,15 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         if dispatcher.counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
         return dispatcher.counts.result
+
+
+def _is_of_messages_only(context: Context) -> bool:
+    """Whether notices started this run, and none of them is an alarm: those are due every 6 hours only."""
+    by_asset = context.get("triggering_asset_events") or {}
+    payloads = [(event.extra or {}).get("payload") for events in by_asset.values() for event in events]
+    return bool(payloads) and all(
+        isinstance(payload, Mapping) and payload.get("alarm") is False for payload in payloads
+    )
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:

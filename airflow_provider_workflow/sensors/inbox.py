@@ -85,6 +85,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     _failed_polls = 0
     _has_waited = False
     _alarm: Exception | None = None
+    _usual_interval: float = 0
     _paused_reason: str | None = None
 
     def __init__(
@@ -136,8 +137,13 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self.counts = Counts()
         if self.reschedule:
             self._raise_short_intervals()
-        with closing(self.hook):
-            return super().execute(context)
+        try:
+            with closing(self.hook):
+                return super().execute(context)
+        except AirflowSensorTimeout:
+            if self._alarm is None:
+                raise
+        raise AirflowFailException(str(self._alarm)) from self._alarm
 
     def resume(
         self,
@@ -198,6 +204,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """
         try:
             yield
+            if self._alarm is not None:
+                self._alarm, self.poke_interval = None, self._usual_interval
         except Exception as error:
             if not is_of_source(error):
                 raise
@@ -214,6 +222,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             )
             ti.xcom_push(ALARM_KEY, name)
             if is_repeated:
+                if self._alarm is None:
+                    self._usual_interval = self.poke_interval
                 self._alarm = error
                 self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
                 self._health.failed(error)

@@ -129,16 +129,16 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         inbox_id, call = source.inbox["id"], api.lease_messages
         try:
             answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
+            attributes = answer.get("inbox_attributes") or {}
+            lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         except InboxPausedError as paused:
-            if self.on_paused == "fail" and paused.paused_reason != BY_USER:
-                return POLL
-            health.seen({"status": PAUSED, "paused_reason": paused.paused_reason})
-            return None
-        attributes = answer.get("inbox_attributes") or {}
+            attributes, lease = {"status": PAUSED, "paused_reason": paused.paused_reason}, None
         if attributes.get("status") in (FAILED, DELETING):
             return POLL
+        is_paused = attributes.get("status") == PAUSED and attributes.get("paused_reason") != BY_USER
+        if lease is None and is_paused and self.on_paused == "fail":
+            return POLL
         health.seen(attributes)
-        lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         if lease is None:
             await quarantine.check_in_loop(source.client, self.inbox)
             return None

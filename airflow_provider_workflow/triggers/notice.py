@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -112,14 +112,15 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     (docs/service.md 4 and 5). If a longer list shows no available message there, it emits a notice every
     ``renotify_seconds`` too.
 
-    The event's payload is ``{"inbox", "inbox_id", "workflow_conn_id"}``.
+    The event's payload is ``{"inbox", "inbox_id", "workflow_conn_id", "alarm"}``.
 
     It never ends. A permanent error (a wrong secret, a missing inbox) is logged as an ERROR, and
     retried with growing pauses up to 300 s. A paused inbox is watched as well, as it may have messages.
 
     No source is silent: while the service has paused the inbox (for any reason but ``user``), the inbox
     failed to initialize or is missing, or the credentials are rejected, there is a notice too, within 5
-    minutes and again every 6 hours. The listener's task then fails with the reason and the fix.
+    minutes and again every 6 hours, with ``alarm`` true. The listener's task then fails with the reason and
+    the fix.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs. Watchers with
     the same arguments in one DAG file are one trigger; those of one inbox in one triggerer share its event
@@ -188,7 +189,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         is_alarm = alarm.is_due(reason)
                         if is_due or is_alarm:
                             source.waits.reset()
-                            yield self._event(source.inbox["id"])
+                            yield self._event(source.inbox["id"], is_alarm=is_alarm)
                         least = LEAST_NOTICE_SECONDS if is_due or is_alarm else polling.LEAST_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
                         await source.waits.wait(least, due)
@@ -203,7 +204,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             if reason:
                 self._tell_active(self.inbox, False)
             if reason and alarm.is_due(reason, CONFIRM_SECONDS):
-                yield self._event("")
+                yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
 
     async def _available(self, source: Source) -> frozenset[str]:
@@ -234,11 +235,12 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         facts = {observers.ACTIVE: int(is_active)}
         observers.tell("source", inbox=inbox, conn_id=self.workflow_conn_id, facts=facts)
 
-    def _event(self, inbox_id: str) -> TriggerEvent:
+    def _event(self, inbox_id: str, *, is_alarm: bool) -> TriggerEvent:
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.wire import plain
 
         observers.tell("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
-        return TriggerEvent({name: plain(value) for name, value in names.items()})
+        payload: dict[str, Any] = {name: plain(value) for name, value in names.items()}
+        return TriggerEvent({**payload, "alarm": is_alarm})

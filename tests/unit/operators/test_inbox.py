@@ -12,6 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import DAG
 
+from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import TaskKilled
@@ -28,9 +29,10 @@ from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 
 
-def dispatch(bench: Workbench, **arguments: Any) -> Any:
+def dispatch(bench: Workbench, events: Any = None, **arguments: Any) -> Any:
     given = {"inbox": INBOX, "trigger_dag_id": "handle", **arguments}
-    return WorkflowInboxDispatchOperator(task_id="t", **given).execute({"ti": bench.ti})
+    context: Any = {"ti": bench.ti, "triggering_asset_events": events}
+    return WorkflowInboxDispatchOperator(task_id="t", **given).execute(context)
 
 
 def lent(bench: Workbench, *ids: str) -> dict[str, Any]:
@@ -253,10 +255,26 @@ def test_the_task_fails_though_a_message_of_the_paused_inbox_is_leased(bench: Wo
         dispatch(bench)
 
 
+def noticed(*alarms: bool) -> Any:
+    """The events of the notices that started a run."""
+    payloads = [{"from_trigger": True, "payload": {"inbox": INBOX, "alarm": alarm}} for alarm in alarms]
+    return {create_asset(inbox=INBOX): [SimpleNamespace(extra=extra) for extra in payloads]}
+
+
 @pytest.mark.parametrize("status", ["paused", "initialization_failure"])
-def test_the_task_fails_though_the_target_has_no_capacity(bench: Workbench, status: str) -> None:
+@pytest.mark.parametrize("alarms", [(), (False, True)])
+def test_the_task_fails_though_the_target_has_no_capacity(bench: Workbench, status: str, alarms: Any) -> None:
     bench.ti.unfinished = lambda dag_id: 50
     bench.service.store.inboxes.force(bench.inbox_id, status, "authentication")
 
     with pytest.raises(AirflowFailException, match="authentication"):
-        dispatch(bench, max_unfinished_runs=50)
+        dispatch(bench, noticed(*alarms), max_unfinished_runs=50)
+
+
+def test_notices_of_messages_that_have_to_wait_raise_no_alarm(bench: Workbench) -> None:
+    bench.ti.unfinished = lambda dag_id: 50
+    bench.put("a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication")
+
+    assert dispatch(bench, noticed(False, False), max_unfinished_runs=50)["started"]["count"] == 0
+    assert bench.states == {"a": "available"}

@@ -157,3 +157,26 @@ def test_a_short_timeout_does_not_replace_the_alarm(bench: Workbench, fake_clock
 
     with pytest.raises(AirflowFailException, match="abandoned"):
         task.resume(deferral, {"status": "poll"})
+
+
+@pytest.mark.parametrize(("mode", "timeout"), [("poke", 7200), ("reschedule", 0)])
+@pytest.mark.usefixtures("pauses")
+def test_nor_does_it_in_the_other_modes(bench: Workbench, mode: str, timeout: float) -> None:
+    paused(bench)
+    run_before_failed(bench, "InboxNotActiveError")
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        Task(bench, timeout=timeout, **MODES[mode]).execute()
+
+
+def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_again(
+    bench: Workbench, pauses: FakeClock
+) -> None:
+    paused(bench)
+    run_before_failed(bench, "InboxNotActiveError")
+    inboxes = bench.service.store.inboxes
+    pauses.at(pauses.start + 600, lambda: inboxes.force(bench.inbox_id, "active"))
+    pauses.at(pauses.start + 7201, lambda: bench.put("a"))
+
+    assert done(Task(bench, **MODES["poke"]).execute()) == ["a"]
+    assert pauses.elapsed < 7210

@@ -351,6 +351,19 @@ async def test_for_an_inbox_that_is_paused_or_failed_to_initialize_it_fires_at_o
     assert fake_clock.slept == []
 
 
+async def test_it_fires_for_a_paused_inbox_of_which_others_lease_messages(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)
+    bench.put("rejected before")
+    bench.lease(seconds=3600)
+    inboxes = bench.service.store.inboxes
+    fake_clock.at(fake_clock.start + 100, lambda: inboxes.force(bench.inbox_id, "paused", "authentication"))
+
+    assert await fire(trigger(wake_on_events=False)) == {"status": "poll"}
+    assert fake_clock.elapsed < 200
+
+
 async def test_a_trigger_counts_what_it_leases(bench: Workbench, counted: Counted) -> None:
     bench.put("a", "b")
     await fire(trigger())

@@ -250,9 +250,10 @@ async def test_while_the_service_has_paused_the_inbox_there_is_a_notice_and_agai
     bench: Workbench, day: Day, reason: str | None, alarms: int
 ) -> None:
     day.at(1000, lambda: bench.service.store.inboxes.force(bench.inbox_id, "paused", reason))
-    notices = await day.notices(trigger(), until=1000 + 7 * 3600)
+    events = await day.events(trigger(), until=1000 + 7 * 3600)
+    notices = [second for second, _ in events]
 
-    assert len(notices) == alarms
+    assert [payload["alarm"] for _, payload in events] == [True] * alarms
     assert all(1000 < notice < 1300 for notice in notices[:1])
     assert [later - notice for notice, later in pairwise(notices)] == pytest.approx(
         [6 * 3600.0] * (alarms - 1 if alarms else 0), abs=130
@@ -291,10 +292,10 @@ async def test_a_connection_that_is_fixed_is_used(
     monkeypatch.setenv(name, right.replace(bench.service.client_secret, "another-secret"))
     bench.put("a")
     day.at(1000, lambda: monkeypatch.setenv(name, right))
-    notices = await day.notices(trigger(), until=1400)
+    (first, alarm), (second, message), *_ = await day.events(trigger(), until=1400)
 
-    assert notices[0] < 300, "an alarm"
-    assert 1000 < notices[1] <= 1300
+    assert (first < 300, alarm["alarm"]) == (True, True)
+    assert (1000 < second <= 1300, message["alarm"]) == (True, False)
 
 
 async def test_a_new_inbox_is_watched_while_the_former_one_of_its_name_is_being_deleted(
