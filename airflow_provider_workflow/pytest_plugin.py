@@ -71,8 +71,9 @@ def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflow, "settings_of", settings)
     monkeypatch.setenv(f"AIRFLOW_CONN_{workflow.DEFAULT_CONN_ID.upper()}", server.connection_json())
     for name in ("no_proxy", "NO_PROXY"):
-        # Other hooks may need their proxies.
-        monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))
+        # Other hooks may need their proxies. A list with "*" and more excludes nothing.
+        if os.environ.get(name) != "*":
+            monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))
 
 
 def reset() -> None:

@@ -143,6 +143,8 @@ def hook_of(args: Namespace) -> WorkflowHook:
         _ = hook.settings
     except AirflowNotFoundException:
         variable = f"AIRFLOW_CONN_{args.conn_id.upper()}"
+        if variable in os.environ:
+            raise ConfigurationError([f"Airflow cannot read {variable} (give a URI or JSON)"]) from None
         fix = f"add it in Airflow's UI (Admin, Connections), set {variable}, or name another by --conn-id"
         raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({fix})"]) from None
     return hook

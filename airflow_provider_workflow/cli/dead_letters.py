@@ -130,7 +130,7 @@ def _inbox_id(args: Namespace) -> str | None:
     # A mistyped connection must not look like one without dead letters.
     hook = None if args.conn_id is None else hook_of(args)
     if inbox is None or is_id(inbox):
-        return inbox
+        return inbox and inbox.lower()
     if hook is None:
         raise ValueError(f"--inbox {inbox!r} is not the id of an inbox; with a name give --conn-id too")
     return hook.get_inbox(inbox)["id"]
@@ -196,9 +196,8 @@ def replay(args: Namespace) -> int:
     replaying = _Replaying(args.trigger_dag_id, args.dry_run, _interval_of(args.rate))
     letters = _selected(args)
     try:
-        with output.live(replaying.progress):
-            for letter in letters:
-                replaying.replay(letter)
+        for letter in letters:
+            replaying.replay(letter)
     finally:
         # Also after an error: the runs were started.
         result = {"dry_run": args.dry_run, **replaying.outcomes, "causes": replaying.causes}
@@ -309,11 +308,6 @@ class _Replaying:
                 self._problems[dag_id] = error
         if (problem := self._problems[dag_id]) is not None:
             raise problem
-
-    def progress(self) -> str:
-        """The counts so far in one line."""
-        numbers = [f"{counted['count']} {name.replace('_', ' ')}" for name, counted in self.outcomes.items()]
-        return f"dead letters: {', '.join(numbers)}"
 
     def rejected_text(self) -> str:
         """The rejected ones in one sentence."""

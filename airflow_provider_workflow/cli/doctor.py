@@ -350,7 +350,7 @@ def _listeners(subject: Subject, uses: Sequence[InboxUse]) -> Iterator[Finding]:
     if subject.inboxes is None:
         return
     names = {name for inbox in subject.inboxes for name in _names(inbox)}
-    for dag_id, inbox in dict.fromkeys((use.dag_id, use.inbox) for use in uses):
+    for dag_id, inbox in dict.fromkeys((use.dag_id, use.inbox) for use in uses if use.conn_id):
         if inbox is not None and inbox not in names:
             near = get_close_matches(inbox, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -98,7 +98,7 @@ def ensure(args: Namespace) -> int:
     """
     Create an inbox or find it; with ``--wait``, wait until it is active.
 
-    :raises InboxNameTakenError: the name belongs to an inbox with another subscription.
+    :raises AirflowFailException: the name belongs to an inbox with another subscription.
     :raises InboxUnusableError: the inbox failed to initialize.
     """
     from airflow_provider_workflow.operators.manage_inbox import settled_inbox, subscription_of
@@ -153,12 +153,16 @@ def _change(args: Namespace, method: str, already: tuple[str, ...]) -> int:
 
 def delete(args: Namespace) -> int:
     """Delete an inbox, after a confirmation or with ``--yes``."""
+    from airflow_provider_workflow.operators.manage_inbox import delete_existing
+
     hook = hook_of(args)
     inbox = hook.get_inbox(args.inbox)
     if not (args.yes or _is_confirmed(inbox)):
         output.note("Nothing was deleted.")
         return Exit.FAULT
-    return _say(args, hook.delete_inbox(inbox["id"]), "is being deleted, with all the messages in it")
+    delete_existing(hook, inbox["id"])
+    inbox["status"] = DELETING
+    return _say(args, inbox, "is being deleted, with all the messages in it")
 
 
 def _is_confirmed(inbox: types.Inbox) -> bool:

@@ -125,8 +125,7 @@ def drain(args: Namespace) -> int:
     )
     counts, ended = dispatcher.counts, ""
     try:
-        with output.live(lambda: f"{counts.handled} messages: {counts.summary()}"):
-            _, ended = drain_inbox(dispatcher)
+        _, ended = drain_inbox(dispatcher)
         output.note(f"{ended}.")
     finally:
         # Also after an error, if runs were started.

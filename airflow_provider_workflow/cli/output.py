@@ -7,8 +7,8 @@ Secrets that Airflow masks are masked here too; control characters are escaped, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_provider_workflow.client import any_json
@@ -127,27 +127,3 @@ def outcomes(title: str, by_outcome: Mapping[str, Mapping[str, Any]]) -> list[Ro
         {title: name, "count": counted["count"], "first id": next(iter(counted["ids"]), None)}
         for name, counted in by_outcome.items()
     ]
-
-
-@contextmanager
-def live(text: Callable[[], str]) -> Iterator[None]:
-    """
-    Show a line on stderr, if that is a terminal, and renew it several times per second.
-
-    :param text: returns the line.
-    """
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-
-    def line() -> Spinner:
-        spinner.update(text=text())
-        return spinner
-
-    spinner, console = Spinner("line"), Console(stderr=True, highlight=False, markup=False)
-    with Live(console=console, get_renderable=line, transient=True) as shown:
-        shown.refresh()
-        yield

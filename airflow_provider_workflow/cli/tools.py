@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import ssl
 from argparse import Namespace
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,10 +14,14 @@ from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
 from airflow_provider_workflow.client.api import access_token_of, times_of
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError, WorkflowError
+from airflow_provider_workflow.client.wire import plain
 
 SHOWN_CHARACTERS = 4
 """The last characters of a token: enough to tell two tokens apart, and useless to an attacker."""
 TIMEOUT_SECONDS = 30.0
+LARGEST_ANSWER = 16_000_000
+NO_INBOX = "Inbox not found."
+"""What the emulator says of an inbox that it does not have."""
 
 
 def guess(args: Namespace) -> int:
@@ -30,7 +36,9 @@ def guess(args: Namespace) -> int:
             "title": guessed["step"].get("title"),
             "app": guessed["step"]["app"],
             "api": guessed["step"]["api"],
-            "alternatives": ", ".join(str(other.get("title")) for other in guessed.get("alternatives") or []),
+            "alternatives": ", ".join(
+                str(other.get("title") or other.get("app")) for other in guessed.get("alternatives") or []
+            ),
         }
         for guessed in answer["steps"]
     ]
@@ -99,24 +107,27 @@ def _json(text: str) -> Any:
 
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    import requests
+    from airflow_provider_workflow.client.over_requests import RequestsWire
+    from airflow_provider_workflow.client.wire import Request
 
+    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
+    request = Request("POST", url, {}, headers, content, TIMEOUT_SECONDS, proxy=None, limit=LARGEST_ANSWER)
     try:
-        response = requests.post(url, data=json.dumps(body), timeout=TIMEOUT_SECONDS)
-    except requests.RequestException as error:
-        raise TransportError(
-            f"no emulator answers at {url} ({type(error).__name__}); start one, or give its URL (--url)",
-            sent=False,
-        ) from None
+        with closing(RequestsWire(ssl.create_default_context())) as wire:
+            received = wire.exchange(request)
+    except TransportError as error:
+        text = f"no emulator answers at {url}; start one, or give its URL (--url): {error}"
+        raise TransportError(text, sent=False) from None
+    not_emulator = TransportError(f"the server at {url} is not an emulator", sent=True)
     try:
-        answer = response.json()
+        answer = received.json()
         problem = answer["errors"][0]["detail"] if "errors" in answer else None
-    except (ValueError, LookupError, TypeError):
-        raise TransportError(f"the server at {url} is not an emulator", sent=True) from None
-    if response.status_code == 404:
-        raise NotFoundError(f"no inbox {body['inbox']!r} at {url}: {problem}", status=404)
-    if problem is not None or not isinstance(answer, dict) or "ids" not in answer:
-        raise WorkflowError(
-            f"nothing was put ({response.status_code}): {problem or 'the server is not an emulator'}"
-        )
-    return answer
+    except (TransportError, LookupError, TypeError):
+        raise not_emulator from None
+    if problem == NO_INBOX:
+        raise NotFoundError(f"no inbox {body['inbox']!r} at {url} (--create makes it)", status=404)
+    if received.status != 400 and (not isinstance(answer, dict) or "ids" not in answer):
+        raise not_emulator
+    if problem is not None:
+        raise WorkflowError(f"nothing was put: {plain(str(problem))}")
+    return dict(answer)

@@ -128,7 +128,7 @@ def _of_address(error: WorkflowError, field: str, rule: str) -> str:
 
 def _of_token(error: AuthenticationError, settings: Settings) -> str:
     if error.code == "invalid_scope":
-        return "correct its Scope or have the application allowed to use it"
+        return "correct the scope, or have the application allowed to use it"
     if error.code == "invalid_grant":
         return _log_in(settings)
     if error.status in (401, 403) or "client" in (error.code or ""):

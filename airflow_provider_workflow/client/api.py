@@ -6,6 +6,7 @@ Invalid arguments raise a ``ValueError`` that names the field and its range, bef
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -72,6 +73,10 @@ def _new_inbox(
     inputs = subscription.get("inputs")
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValueError("subscription.inputs must be an object with the trigger's fields, such as {}")
+    try:
+        json.dumps(subscription)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"subscription cannot be sent as JSON: {error}") from None
     # The service requires ``inputs``, even if it is empty (docs/service.md 2).
     body: dict[str, Any] = {"subscription": {**subscription, "inputs": dict(inputs or {})}}
     if name is not None:

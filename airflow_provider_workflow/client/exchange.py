@@ -1,10 +1,9 @@
 """
 What both clients do for a call, without I/O: as a generator of steps, which a client performs.
 
-Calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers. Both make the same decisions:
-which token to send, how long to wait, which error to raise. These are implemented once, here and in
-``tokens.py``. Each I/O operation is a *step*: the generator yields it, a client performs
-it, and sends its result into the generator or throws its error.
+Calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers, by the same decisions. Each I/O
+operation is a *step*: the generator yields it, a client performs it, and sends its result into the generator
+or throws its error.
 
 A generator that waits, sends a request, and repeats it with a new token::
 
@@ -84,7 +83,7 @@ from airflow_provider_workflow.client.tokens import (
     token_key,
 )
 from airflow_provider_workflow.client.user_tokens import TokenStore
-from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, LARGE_BODY, Answer, Request
+from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -266,21 +265,8 @@ class BaseClient:
         answer: Answer = yield self.build(call, token)
         answer.sent_at = sent_at
         if (seconds := answer.retry_after()) is not None:
-            self._log_capped_wait(call, answer)
             self._gates.close(self.settings, call.family, seconds)
         return self.hide(answer, call, token)
-
-    def _log_capped_wait(self, call: Call[Any], answer: Answer) -> None:
-        requested = answer.requested_wait() or 0.0
-        # Logged once for calls that were in progress at the same time.
-        if requested > BELIEVED_WAIT_SECONDS and self._gates.delay(self.settings, call.family) == 0:
-            log.warning(
-                "The service requests no %s calls for %.0f s; they are sent again after %.0f s, the maximum"
-                " wait",
-                call.family.value,
-                requested,
-                BELIEVED_WAIT_SECONDS,
-            )
 
     def build(self, call: Call[Any], token: AccessToken | None) -> Request:
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,8 +36,11 @@ def proxy_for(url: str) -> str | None:
         return None
     if "://" not in proxy:
         proxy = f"http://{proxy}"
-    if urlsplit(proxy).scheme not in ("http", "https"):
+    try:
         kind = urlsplit(proxy).scheme
+    except ValueError:
+        raise ConfigurationError(["the environment names a proxy that is no URL (correct it)"]) from None
+    if kind not in ("http", "https"):
         raise ConfigurationError([f"the environment names a {kind} proxy (only HTTP proxies are supported)"])
     return proxy
 
@@ -65,11 +67,9 @@ def _warn_once(connection_id: str, base_url: str) -> None:
 LARGEST_FILE = 1_000_000
 OF_VERIFY = "verify must be true, false or the path of a file with CA certificates (the file {reason})"
 OF_VARIABLE = "{name} names a file that {{reason}} (correct or unset it)"
-_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
-"""The file names that ``openssl rehash`` gives; OpenSSL ignores other files of a folder."""
 
 
-@lru_cache(maxsize=1024)  # a folder of certificates has hundreds
+@lru_cache
 def _context_of(certificates: str) -> ssl.SSLContext:
     """
     A context that trusts CA certificates in PEM format; kept, as to load them takes 20 ms or more.
@@ -104,19 +104,7 @@ def _trusted(verify: bool | str) -> str:
     # Airflow's own client trusts these too, besides the public ones.
     if path := os.environ.get("SSL_CERT_FILE"):
         certificates.append(_certificates(path, OF_VARIABLE.format(name="SSL_CERT_FILE")))
-    for folder in filter(None, os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)):
-        certificates += _certificates_below(folder)
     return "\n".join(certificates)
-
-
-def _certificates_below(folder: str) -> list[str]:
-    try:
-        names = sorted(name for name in os.listdir(folder) if _HASHED.fullmatch(name))
-    except OSError as error:
-        problem = f"SSL_CERT_DIR names no folder that can be read: {error.strerror} (correct or unset it)"
-        raise ConfigurationError([problem]) from None
-    problem = "SSL_CERT_DIR names a folder with the file %s, which {reason} (correct or unset it)"
-    return [_certificates(os.path.join(folder, name), problem % name) for name in names]
 
 
 def _certificates(path: str, problem: str) -> str:

@@ -114,14 +114,9 @@ class Answer:
         return _http_date(self.headers.get("date")) or clock.now()
 
     def retry_after(self) -> float | None:
-        """Seconds to wait before the next call: the requested wait, at most :data:`BELIEVED_WAIT_SECONDS`."""
-        seconds = self.requested_wait()
-        return None if seconds is None else min(seconds, BELIEVED_WAIT_SECONDS)
-
-    def requested_wait(self) -> float | None:
         """
-        Seconds for which the service requests no calls: ``Retry-After`` of a 429 or 503, in seconds or as
-        an HTTP date, else the reset header of a window without remaining requests (docs/service.md 15).
+        Seconds for which the service requests no calls: ``Retry-After`` of a 429 or 503, in seconds or as an
+        HTTP date, else the reset header of a window without remaining requests (docs/service.md 15).
         """
         value = self.headers.get("retry-after") if self.status in BUSY else None
         seconds = _number(value)
@@ -129,7 +124,7 @@ class Answer:
             seconds = date - self._now()
         if seconds is None:
             seconds = self._window()
-        return None if seconds is None else max(0.0, seconds)
+        return None if seconds is None else min(max(0.0, seconds), BELIEVED_WAIT_SECONDS)
 
     def _window(self) -> float | None:
         """Seconds until the rate window resets; None while it has requests left."""

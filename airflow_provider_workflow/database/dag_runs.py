@@ -2,9 +2,6 @@
 Queries of the DAG runs in Airflow's metadata database: by the beginning of their id, and by their conf; and
 dead letters, which are runs of dead-letter DAGs.
 
-There may be a hundred thousand such runs, each with a message in its conf. So the database filters, reads
-pages, and returns single entries of a conf.
-
 A user who may start runs of a DAG chooses their ids and confs. So only runs that a task, the command line or
 the page started for this provider are read: no other run is the run of a message, or a dead letter.
 """

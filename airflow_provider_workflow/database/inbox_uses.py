@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
         name = str(trigger["classpath"]).rpartition(".")[2]
         conn_id = _known(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
         what = f"asset watcher {watcher.get('name')} ({name})"
-        yield InboxUse(dag_id, what, "watcher", conn_id, _known(arguments.get("inbox")))
+        yield InboxUse(dag_id, what, "watcher", conn_id, _inbox(arguments))
 
 
 def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
@@ -91,7 +92,7 @@ def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
         f"task {fields.get('task_id')} ({fields.get('task_type')})",
         kind,
         _known(conn_id),
-        _known(own.get("inbox")),
+        _inbox(own),
         tuple(target for target in targets if _known(target)),
         _known(own.get("dead_letter_dag_id")),
     )
@@ -113,6 +114,12 @@ def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
 def _plain(value: Any) -> Any:
     """Unwrap a value that Airflow serialized together with its type."""
     return value["__var"] if isinstance(value, Mapping) and "__var" in value else value
+
+
+def _inbox(arguments: Mapping[str, Any]) -> str | None:
+    """The id, in the service's lower case, or the name; None if known only at run time."""
+    inbox = _known(arguments.get("inbox"))
+    return inbox.lower() if inbox and is_id(inbox) else inbox
 
 
 def _known(value: Any) -> str | None:

@@ -1,15 +1,13 @@
 """
 Messages in batches: lease some, call a function with them, acknowledge them; until the inbox is empty.
 
-Messages are acknowledged only after the function has returned, so each is processed at least once. The
-service delivers a message about five times, and any message may end the process in the middle of a call. So
-that neither such a message nor a broken function uses up the deliveries of the others:
+Messages are acknowledged only after the function has returned, so each is processed at least once. Any
+message may end the process in a call. So that it does not use up the deliveries of the others:
 
 - The first lease of a drain is one message. The next ones double, up to ``batch_size``, until one brings a
-  message that was delivered before: then the next is one message again. So a message that ended its process
-  is leased and called alone, and ends it alone.
-- Messages share a call only on their first delivery. Of those that were delivered before, a larger lease
-  calls one, alone, and releases the others: if it ends the process, they are not lost with it.
+  message that was delivered before: then the next is one message again.
+- Messages share a call only on their first delivery. Of those that were delivered before, a lease calls one,
+  alone, and releases the others.
 - A message for which the function fails alone keeps its lease. A batch for which it raises is released.
 - With a dead-letter DAG a message on its fourth delivery becomes a dead letter without a call.
 """

@@ -2,9 +2,8 @@
 Dead letters: messages that start a run of the dead-letter DAG, because no run of their target can be started.
 
 The service has no replay and no payload of a quarantined message (docs/service.md 3.2), so a message becomes
-a dead letter before its last delivery. As with a target, the id of the run follows from the ids of message
-and inbox, and the message is acknowledged once the run exists. A task of the dead-letter DAG reads it with
-:func:`message_of`::
+a dead letter before its last delivery. It is acknowledged once the run exists. A task of the dead-letter DAG
+reads it with :func:`message_of`::
 
     from airflow_provider_workflow.dispatch.dead_letters import message_of
 
@@ -176,7 +175,7 @@ def conf_of(
     """The ``conf`` of a dead letter; what it has of the service is ASCII."""
     created_at = message.get("created_at")
     return {
-        "connection_id": ascii_of(connection_id),
+        "connection_id": connection_id,
         "inbox_id": ascii_of(inbox_id),
         "message_id": ascii_of(message["id"]),
         "created_at": ascii_of(created_at) if isinstance(created_at, str) else None,

@@ -370,8 +370,7 @@ class Dispatcher:
         """
         Acknowledge what is finished; after a failure nothing is sent until the end of the drain.
 
-        Runs do not depend on acknowledgements, so a failure stops nothing: messages that are not acknowledged
-        are redelivered, and find their runs.
+        A failure stops nothing: messages that are not acknowledged are redelivered, and find their runs.
         """
         if self._acknowledgement_error is not None and not at_the_end:
             return

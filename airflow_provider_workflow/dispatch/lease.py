@@ -8,7 +8,7 @@ import logging
 import math
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
@@ -92,7 +92,6 @@ class HeldLease:
     :param ends_at: when it expires, in epoch seconds by the clock of the leasing process.
     :param leased_until: the same time as the service states it.
     :param messages: leased messages with their payloads, those with the highest delivery count first.
-    :param left_out: ids of messages that did not fit into the hand-off; the task releases and leases them.
     """
 
     inbox_id: str
@@ -100,7 +99,6 @@ class HeldLease:
     ends_at: float
     leased_until: str
     messages: list[types.LeasedMessage]
-    left_out: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, inbox_id: str, answer: types.LeaseAnswer, lease_seconds: int) -> HeldLease | None:
@@ -110,8 +108,7 @@ class HeldLease:
         A message without an id can be neither started nor acknowledged: it is logged as an error. Of more
         than 100 messages, which one request cannot acknowledge, the others are redelivered.
 
-        :param lease_seconds: the requested length, 1 to 3600 s. It begins when the request was sent: the call
-            may have waited before that, for the rate limit or for a token.
+        :param lease_seconds: the requested length, 1 to 3600 s. It begins when the request was sent.
         """
         lease_id = plain(str(answer.get("lease_id") or ""))
         messages: list[types.LeasedMessage] = []
@@ -147,34 +144,27 @@ class HeldLease:
 
     @property
     def message_ids(self) -> list[str]:
-        """The ids of all messages, those that were left out included."""
-        return [*(message["id"] for message in self.messages), *self.left_out]
+        """The ids of all messages."""
+        return [message["id"] for message in self.messages]
 
     def hand_off(self) -> str:
         """
         The lease as one ASCII JSON string, for the task that a trigger resumes; see also ``encoded``.
 
         A string carries any payload from trigger to task. The payload itself, as a value of the event, can
-        end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits). Messages that do not fit
-        into ``LARGEST_HAND_OFF``, or are nested too deep, are left out.
+        end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
+
+        :raises ValueError: it is longer than ``LARGEST_HAND_OFF``, or a message is nested too deep.
         """
-        texts: list[str] = []
-        left_out: list[str] = []
-        free = LARGEST_HAND_OFF
-        for message in self.messages:
-            try:
-                texts.append(encoded(message, free))
-                free -= len(texts[-1])
-            except ValueError:
-                left_out.append(message["id"])
-        head = {**vars(self), "left_out": left_out}
-        del head["messages"]
-        return f'{json.dumps(head)[:-1]}, "messages": [{", ".join(texts)}]}}'
+        return encoded(vars(self), LARGEST_HAND_OFF)
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
         """The lease that ``hand_off`` wrote."""
-        return cls(**any_json.decode(text))
+        try:
+            return cls(**json.loads(text))
+        except RecursionError:
+            return cls(**any_json.decode(text))
 
     def acknowledge(self, hook: WorkflowHook, message_ids: Collection[str]) -> None:
         """

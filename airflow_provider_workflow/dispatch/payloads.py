@@ -1,11 +1,9 @@
 """
 Payloads in a form that every supported Airflow and database can store.
 
-A payload may be any JSON value, and Airflow cannot store every JSON value: an integer over 64 bits, ``1e20``,
-a NUL character or a lone surrogate fails in its encoders or in its database. The keys of its own
-serialization are rejected in a conf by Airflow 3.4, and make every version build objects from an XCom. Such
-a payload is stored as an ASCII JSON string in ``payload_json`` instead, and :func:`payload_of` returns it
-either way::
+Airflow cannot store every JSON value: an integer over 64 bits, ``1e20``, a NUL character, a lone surrogate,
+or a key of its own serialization. Such a payload is stored as an ASCII JSON string in ``payload_json``
+instead, and :func:`payload_of` returns it either way::
 
     from airflow_provider_workflow.dispatch.payloads import payload_of
 

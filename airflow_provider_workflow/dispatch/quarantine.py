@@ -47,13 +47,11 @@ def check(hook: WorkflowHook, inbox: str) -> None:
     :param inbox: id or name.
     """
     conn_id = hook.workflow_conn_id
-    if _is_due(conn_id, inbox):
-        try:
-            messages = hook.run_once(_listing(hook.settings, inbox))
-        except Exception as error:
-            _log_failure(inbox, error)
-        else:
-            report(messages, inbox=inbox, conn_id=conn_id)
+    try:
+        if _is_due(conn_id, inbox):
+            report(hook.run_once(_listing(hook.settings, inbox)), inbox=inbox, conn_id=conn_id)
+    except Exception as error:
+        _log_failure(inbox, error)
 
 
 async def check_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
@@ -63,14 +61,13 @@ async def check_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
     :param inbox: id or name.
     """
     conn_id = client.settings.connection_id
-    if _is_due(conn_id, inbox):
-        try:
+    try:
+        if _is_due(conn_id, inbox):
             async with clock.timeout(LONGEST_CHECK_SECONDS):
                 messages = await client.run(_listing(client.settings, inbox))
-        except Exception as error:
-            _log_failure(inbox, error)
-        else:
             report(messages, inbox=inbox, conn_id=conn_id)
+    except Exception as error:
+        _log_failure(inbox, error)
 
 
 def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -> None:

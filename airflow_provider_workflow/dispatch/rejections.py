@@ -3,9 +3,8 @@ Messages whose runs were rejected in one drain: whose fault each rejection is, a
 
 A message that no route takes, does not fit the schema or cannot be stored is at fault itself. Any other
 rejection is the message's fault if the drain starts a run of the same target, before it or after it, and
-otherwise the target's. A message at fault becomes a dead letter, from ``dead_letter_after`` deliveries on;
-without a dead-letter DAG it is left to its lease. What is the target's becomes a dead letter only if the
-service would soon quarantine it.
+otherwise the target's. A message at fault becomes a dead letter, from ``dead_letter_after`` deliveries on.
+What is the target's becomes one only if the service would soon quarantine it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 Observers are told what happens to the messages of inboxes: metrics, spans of OpenTelemetry, and your own.
 
 An observer is a function that is called with each :class:`Event`; ``[workflow] observers`` names those of
-users. Everything that leases, starts runs, acknowledges or reports calls :func:`tell` and knows no observer.
-An observer cannot fail a task: what it raises is logged, once in a process for each type of error. In a
+users. It cannot fail a task: what it raises is logged, once in a process for each type of error. In a
 triggerer it is called in the event loop, and must not block.
 """
 

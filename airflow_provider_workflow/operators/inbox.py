@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -96,7 +96,7 @@ class LeaseOperator(WorkflowOperator):
     Returns the numbers of messages ``done``, and of those whose lease had ended before (``lease_ended``).
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: 1 to 100 ids of the lease (templated); None for all of it.
+    :param message_ids: up to 100 ids of the lease (templated); None for all of it.
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
@@ -117,7 +117,7 @@ class LeaseOperator(WorkflowOperator):
 
         inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
         try:
-            answer = getattr(self.hook, self.hook_method)(inbox_id, lease_id, ids)
+            answer = getattr(self.hook, self.hook_method)(inbox_id, lease_id, ids) if ids else {}
             done = len(answer.get("results") or [])
         except LeaseExpiredError:
             done = 0
@@ -170,5 +170,8 @@ def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:
             f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
         )
     if message_ids is not None:
-        ids = list(message_ids) if isinstance(message_ids, (list, tuple)) else []
+        # The output of a mapped task is a sequence of Airflow's own.
+        if isinstance(message_ids, str) or not isinstance(message_ids, (Sequence, Set)):
+            raise ValueError(f"message_ids must be a list of ids, not a {type(message_ids).__name__}")
+        ids = list(message_ids)
     return inbox_id, lease_id, ids

@@ -27,11 +27,9 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 1.0
 """A new inbox is ``initializing`` at first, and often active soon."""
+LONGEST_SHOWN = 1000
+"""Characters of a subscription in an error."""
 LONGEST_PAUSE_SECONDS = 60.0
-
-
-class InboxNameTakenError(AirflowFailException):
-    """The name belongs to an inbox with another subscription (docs/service.md 11.2)."""
 
 
 def change_inbox(
@@ -97,7 +95,7 @@ def ensure_inbox(
     :param name: up to 100 characters.
     :param notification_url: None leaves that of an existing inbox unchanged.
     :return: the inbox; the one that is being deleted if it still has the name.
-    :raises InboxNameTakenError: the inbox of this name has another subscription.
+    :raises AirflowFailException: the inbox of this name has another subscription.
     :raises ConflictError: the name is taken by an inbox that the service does not show.
     """
     try:
@@ -110,7 +108,7 @@ def ensure_inbox(
         existing = min(named, key=lambda inbox: inbox["status"] == DELETING)
         if existing["status"] == DELETING:
             return existing
-        raise InboxNameTakenError(_name_taken(name, subscription, existing)) from None
+        raise AirflowFailException(_name_taken(name, subscription, existing)) from None
     changes = notification_url is not None and notification_url != inbox.get("notification_url")
     if not changes or inbox["status"] in (FAILED, DELETING):
         return inbox
@@ -127,15 +125,13 @@ def settled_inbox(
     *,
     timeout: float,
     wait_until_active: bool,
-    recreate_failed: bool = False,
 ) -> types.Inbox:
     """
     Ensure an inbox, and wait until it is active or paused; see ``WorkflowEnsureInboxOperator``.
 
     :param timeout: maximum seconds to wait.
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
-    :param recreate_failed: delete an inbox that failed to initialize, and create it again, once.
-    :raises InboxNameTakenError: an inbox of this name has another subscription.
+    :raises AirflowFailException: an inbox of this name has another subscription.
     :raises InboxUnusableError: the service could not subscribe it.
     :raises AirflowException: it was not active in time.
     """
@@ -146,11 +142,7 @@ def settled_inbox(
         inbox = ensure_inbox(hook, name, subscription, notification_url)
         status = inbox["status"]
         if status == FAILED:
-            if not recreate_failed:
-                raise InboxUnusableError(name, inbox.get("paused_reason"))
-            recreate_failed = False
-            _delete_failed(hook, name, inbox)
-            continue
+            raise InboxUnusableError(name, inbox.get("paused_reason"))
         # An inbox that is being deleted still has the name.
         if status in SETTLED_STATES or (not wait_until_active and status != DELETING):
             return inbox
@@ -162,25 +154,17 @@ def settled_inbox(
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-def _delete_failed(hook: WorkflowHook, name: str, inbox: types.Inbox) -> None:
-    log.warning(
-        "Inbox %s failed to initialize (%s); deleting it and creating it again",
-        name,
-        _reason(inbox),
-    )
-    # Deleted, or being deleted, already.
-    with contextlib.suppress(NotFoundError, ConflictError):
-        hook.delete_inbox(inbox["id"])
-
-
 def _name_taken(name: str, subscription: types.Subscription, existing: types.Inbox) -> str:
     from airflow_provider_workflow.client.wire import plain
 
     known = existing.get("subscription")
+    requested, taken = (
+        plain(json.dumps(value, sort_keys=True), LONGEST_SHOWN) if value else "not shown by the service"
+        for value in (subscription, known)
+    )
     return (
         f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
-        f" Requested: {json.dumps(subscription, sort_keys=True)};"
-        f" existing: {json.dumps(known, sort_keys=True) if known else 'not shown by the service'}."
+        f" Requested: {requested}; existing: {taken}."
         " Choose another name, or delete that inbox first."
     )
 
@@ -238,6 +222,20 @@ class WorkflowResumeInboxOperator(InboxOperator):
         return _summary(change_inbox(self.hook, self.inbox, self.hook.resume_inbox, already))
 
 
+def delete_existing(hook: WorkflowHook, inbox_id: str) -> None:
+    """
+    Delete an inbox that existed just now; it may be deleted already, by a request whose answer was lost.
+
+    :raises ConflictError: the service does not delete it in its current state.
+    """
+    with contextlib.suppress(NotFoundError):
+        try:
+            hook.delete_inbox(inbox_id)
+        except ConflictError:
+            if hook.get_inbox(inbox_id)["status"] != DELETING:
+                raise
+
+
 class WorkflowDeleteInboxOperator(InboxOperator):
     """
     Deletes an inbox with all its messages, for good. It succeeds if the inbox does not exist.
@@ -255,13 +253,11 @@ class WorkflowDeleteInboxOperator(InboxOperator):
         """
         self.inbox = rendered("inbox", self.inbox)
         try:
-            self.hook.delete_inbox(self.inbox)
+            inbox_id = self.hook.get_inbox(self.inbox)["id"]
         except NotFoundError as error:
             log.warning("Inbox %s does not exist; nothing to do (%s)", self.inbox, error)
             return {"inbox": self.inbox, "deleted": False}
-        except ConflictError:
-            if self.hook.get_inbox(self.inbox)["status"] != DELETING:
-                raise
+        delete_existing(self.hook, inbox_id)
         log.info("Inbox %s was deleted", self.inbox)
         return {"inbox": self.inbox, "deleted": True}
 
@@ -282,8 +278,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         that of an existing inbox unchanged. Airflow shows the rendered URL on the task's page, unless it
         comes from a Variable whose name contains "secret".
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
-    :param recreate_failed: delete an inbox that failed to initialize, with any messages in it, and create
-        it again, once per try.
     :param timeout: maximum seconds to wait in each try, above 0.
     """
 
@@ -308,7 +302,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         connection_id: str | int | None = None,
         notification_url: str | None = None,
         wait_until_active: bool = True,
-        recreate_failed: bool = False,
         timeout: float = 600,
         **kwargs: Any,
     ) -> None:
@@ -324,14 +317,13 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         if notification_url is not None:
             check_string("notification_url", notification_url, URL_LENGTH)
         self.wait_until_active = flag("wait_until_active", wait_until_active)
-        self.recreate_failed = flag("recreate_failed", recreate_failed)
         self.timeout = seconds("timeout", timeout)
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Ensure the inbox, and wait for it.
 
-        :raises InboxNameTakenError: an inbox of this name has another subscription; both are in the text.
+        :raises AirflowFailException: an inbox of this name has another subscription; both are in the text.
         :raises InboxUnusableError: the service could not subscribe it.
         :raises AirflowException: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
@@ -349,7 +341,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
             self.notification_url,
             timeout=self.timeout,
             wait_until_active=self.wait_until_active,
-            recreate_failed=self.recreate_failed,
         )
         if inbox["status"] == PAUSED:
             log.warning(

@@ -138,7 +138,11 @@ class WorkflowTemplatesOperator(WorkflowOperator):
             for_xcom(
                 {
                     **_fields(template, TEMPLATE_FIELDS),
-                    "steps": [_fields(step, ("title", "api")) for step in template.get("steps") or ()],
+                    "steps": [
+                        _fields(step, ("title", "api"))
+                        for step in template.get("steps") or ()
+                        if isinstance(step, Mapping)
+                    ],
                 }
             )
             for template in templates

@@ -273,9 +273,13 @@ def list_messages(
     shown = {**listing, "messages": listed}
     if cursor is None:
         in_service = {message[name] for message in listing["messages"] for name in ("run", "dead_letter")}
-        shown["messages"] += _acknowledged(
-            (run for run in runs["recent"] if run.run_id not in in_service), reader
-        )
+        by_id = {message["id"]: message for message in listed}
+        for message in _acknowledged((run for run in runs["recent"] if run.run_id not in in_service), reader):
+            # The run of a business key has an id of its own: its message may still be in the service.
+            if (same := by_id.get(message["id"])) is not None and same["run"] is None:
+                same["run"] = message["run"]
+            else:
+                listed.append(message)
         try:
             shown["inbox"] = _one(connection_id, inbox_id, reader)
         except PageError:

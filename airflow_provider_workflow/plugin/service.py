@@ -2,10 +2,8 @@
 Calls to the service for the page, whose answers are kept for some seconds.
 
 The API server runs Airflow's UI and, by default, the requests of all running tasks: a service that is slow or
-away must cost it nothing. So calls are made once, never wait at a rate gate, and share one time limit. Many
-browsers request the same: one request fetches it, and those that come meanwhile wait for it. A request that
-fetches or waits holds one of a few slots; without a free slot the answer is an error at once, and nothing
-queues. Errors are kept too.
+away must cost it nothing. So calls are made once, never wait at a rate gate, and share one time limit. One
+request fetches an answer for all that come meanwhile. Without one of a few slots it is an error at once.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from cachetools import TLRUCache
+from cachetools import cached as kept_in
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
@@ -77,10 +76,8 @@ KEPT: TLRUCache[Key, Fields | PageError, float] = TLRUCache(
     MOST_KEPT, _ends_at, lambda: clock.monotonic(), _size
 )
 _slots = threading.BoundedSemaphore(MOST_AT_ONCE)
-_fetching: dict[Key, object] = {}
-"""A value for each fetch, so that one which began before a change is told from those after it."""
 _changed = threading.Condition()
-"""Guards the kept answers and what is being fetched."""
+"""Guards the kept answers."""
 
 
 def cached(key: Key, fetch: Callable[[], Fields]) -> Fields:
@@ -106,12 +103,10 @@ def known(key: Key) -> Fields | PageError | None:
 
 
 def forget(connection_id: str) -> None:
-    """Forget the answers of a connection, as something has changed, and those that are being fetched."""
+    """Forget the answers of a connection, as something has changed."""
     with _changed:
-        for answers in (KEPT, _fetching):
-            for key in [key for key in answers if key[0] == connection_id]:
-                answers.pop(key, None)
-        _changed.notify_all()
+        for key in [key for key in KEPT if key[0] == connection_id]:
+            KEPT.pop(key, None)
 
 
 @contextmanager
@@ -129,29 +124,13 @@ def slot() -> Iterator[None]:
         _slots.release()
 
 
-def _fetched(key: Key, fetch: Callable[[], Fields]) -> Fields | PageError:
+@kept_in(KEPT, key=lambda key, _: key, condition=_changed)
+def _fetched(key: Key, fetch: Callable[[], Fields]) -> Fields | PageError:  # noqa: ARG001 the key of the cache
     """What another request fetches meanwhile, or else this one."""
-    own = object()
-    with _changed:
-        is_free = _changed.wait_for(lambda: key not in _fetching, LONGEST_SECONDS)
-        if (stored := KEPT.get(key)) is not None:
-            return stored
-        if not is_free:
-            raise _busy()
-        _fetching[key] = own
-    fetched: Fields | PageError | None = None
     try:
-        fetched = fetch()
+        return fetch()
     except PageError as error:
-        fetched = _again(error)
-    finally:
-        with _changed:
-            if _fetching.get(key) is own:
-                del _fetching[key]
-                if fetched is not None:
-                    KEPT[key] = fetched
-            _changed.notify_all()
-    return fetched
+        return _again(error)
 
 
 def _busy() -> PageError:

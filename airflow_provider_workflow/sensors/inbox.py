@@ -55,12 +55,11 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
     While the service is unreachable or limits the rate, the sensor logs a WARNING and waits. A permanent
-    error, or an acknowledgement that fails permanently, fails the try.
+    error fails the try.
 
     While the service has paused the inbox and drops new events, the inbox is missing or failed to initialize,
     or the credentials are rejected, the second try fails the task, without further ones. A run right after
     the failed one, as of a ``@continuous`` DAG, fails 6 hours after it, and polls every 5 minutes until then.
-    A message that Airflow rejects is redelivered after its lease, until it is quarantined.
 
     By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
     1 retry or more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
@@ -85,7 +84,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     _failed_polls = 0
     _has_waited = False
     _alarm: Exception | None = None
-    _usual_interval: float = 0
     _paused_reason: str | None = None
 
     def __init__(
@@ -123,8 +121,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """
         Process the available messages; if there are none, wait (in the triggerer if deferrable).
 
-        :raises TargetError: no runs of the target DAG can be started; the leased messages are released,
-            except the one that was rejected.
+        :raises TargetError: no runs of the target DAG can be started.
         :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.dispatch.results import Counts
@@ -137,6 +134,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self.counts = Counts()
         if self.reschedule:
             self._raise_short_intervals()
+        self._usual_interval = self.poke_interval
         try:
             with closing(self.hook):
                 return super().execute(context)
@@ -155,7 +153,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         hold_seconds: float = 0,
     ) -> Any:
         """
-        Continue with the event of the trigger: poll once, and defer if there is nothing to return yet.
+        Continue with the event of the trigger: poll once, and defer if there is nothing to return.
 
         :param deadline: epoch seconds at which the sensor times out.
         :param so_far: the counters from before the deferral.
@@ -222,8 +220,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             )
             ti.xcom_push(ALARM_KEY, name)
             if is_repeated:
-                if self._alarm is None:
-                    self._usual_interval = self.poke_interval
                 self._alarm = error
                 self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
                 self._health.failed(error)
@@ -288,8 +284,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """
         Process a lease, then further messages.
 
-        A transient error of a lease request counts as an empty inbox; an error of a lease that is held, such
-        as a failing acknowledgement, is raised.
+        A transient error of a lease request counts as an empty inbox.
 
         :param lease: the lease of a trigger.
         :return: the return value of the sensor; None if it has to wait.
@@ -302,10 +297,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
-        if lease is not None and lease.left_out:
-            text = "Inbox %s: %d messages of a lease did not fit into the hand-off; releasing them"
-            log.warning(text, self.inbox, len(lease.left_out))
-            lease.release(self.hook, lease.left_out)
         worker = self._worker = self._new_worker(context)
         value: Any
         try:
@@ -348,9 +339,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         auto = self.acknowledge == "auto"
         if auto and (stored := receiver.stored()) is not None:
             return stored
-        if lease is None or (lease.left_out and not lease.messages):
-            # Also where no message fitted into the hand-off: the next trigger's would be the same.
-            lease = self._lease()
+        lease = lease or self._lease()
         if lease is None:
             return None
         return (receiver.take(lease) if auto else receiver.lend(lease)) or None

@@ -1,11 +1,10 @@
 """
 The producer of asset events with messages: it leases them, and acknowledges those that Airflow has stored.
 
-Airflow reports a batch as stored even for a watcher without an event: if its filter raised, or was cancelled
-before its ``yield``, or between the ``yield`` and the moment when Airflow took the event; and if the DAG of
-the watcher was paused just before, in which case Airflow drops the event and ends the watcher. So each
-watcher records on the batch what it selects, and that Airflow took its events; and an acknowledgement waits
-for some seconds, and is sent only if the watchers are still running.
+Airflow reports a batch as stored even for a watcher without an event: if its filter raised or was cancelled
+before Airflow took the event, or if the DAG of the watcher was paused just before. So each watcher records on
+the batch what it selects, and that Airflow took its events; and an acknowledgement waits for some seconds,
+and is sent only if the watchers are still running.
 
 A raw payload in an event can end the triggerer (a NUL, a lone surrogate, an integer over 64 bits), and a
 database reorders its keys. Messages are therefore encoded as one ASCII string, which ``assets.messages_of``

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
@@ -28,8 +29,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
     The ``status`` of its event is ``leased`` (with ``inbox_name`` and ``lease``), or ``poll``: the task
-    should poll itself, as for an inbox that is paused or failed to initialize. The trigger never
-    acknowledges, as Airflow may silently drop an event; the resumed task does.
+    should poll itself, as for an inbox that is paused or failed to initialize, or a lease over 1 MB, which
+    is released. The trigger never acknowledges, as Airflow may silently drop an event; the resumed task does.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs.
 
@@ -121,7 +122,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         """Lease once; return the event to fire, or None to continue waiting."""
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
-        from airflow_provider_workflow.client.errors import InboxPausedError
+        from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
         from airflow_provider_workflow.dispatch import quarantine
         from airflow_provider_workflow.dispatch.lease import HeldLease
         from airflow_provider_workflow.types import BY_USER, DELETING, FAILED, PAUSED
@@ -142,7 +143,14 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         if lease is None:
             await quarantine.check_in_loop(source.client, self.inbox)
             return None
-        text = await asyncio.to_thread(lease.hand_off)
+        try:
+            text = await asyncio.to_thread(lease.hand_off)
+        except ValueError as error:
+            # The task leases the messages itself.
+            log.info("Inbox %s: releasing a lease that cannot be handed off: %s", self.inbox, error)
+            with suppress(WorkflowError):
+                await source.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
+            return POLL
         name = observers.name_of(inbox_id)
         return {"status": "leased", "inbox_name": name, "lease": text}
 

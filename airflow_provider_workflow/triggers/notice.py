@@ -119,8 +119,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     No source is silent: while the service has paused the inbox (for any reason but ``user``), the inbox
     failed to initialize or is missing, or the credentials are rejected, there is a notice too, within 5
-    minutes and again every 6 hours, with ``alarm`` true. The listener's task then fails with the reason and
-    the fix.
+    minutes and again every 6 hours, with ``alarm`` true. The listener's task then fails, with the fix.
 
     Only arguments are serialized, no secrets: the connection is read when the trigger runs. Watchers with
     the same arguments in one DAG file are one trigger; those of one inbox in one triggerer share its event

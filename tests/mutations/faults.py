@@ -154,9 +154,6 @@ FAULTS = OF_DISPATCH + faults(
                 "existing_start(...)", "Start.EXISTING"
             ),
         },
-        "HeldLease.hand_off": {
-            "lose the messages that do not fit into the hand-off": dropped("left_out.append"),
-        },
         "Receiver.take": {
             "acknowledge received messages before they are stored": preceded(
                 "_store", "self._acknowledge(record)"

@@ -178,7 +178,6 @@ def test_what_an_operator_says_of_an_inbox_that_it_ensures_or_changes(
         fails(said, lambda: manage_inbox.ensure_inbox(bench.hook, INBOX, subscription, None))
     ensure("paused")
     fails(said, lambda: ensure("initialization_failure"))
-    fails(said, lambda: ensure("initialization_failure", recreate_failed=True))
     monkeypatch.setattr(WorkflowHook, "pause_inbox", lambda *_: {**inbox, "status": HOSTILE})
     WorkflowPauseInboxOperator(task_id="t", inbox=INBOX).execute({})
 

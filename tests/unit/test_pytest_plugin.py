@@ -91,7 +91,6 @@ KEPT = {
     "dispatch.runs._rejections": PURE,
     "observers._imported": PURE,
     "airflow_internals.stats": PURE,
-    "plugin.service._fetching": "is empty while nothing is fetched",
 }
 """Module state that no test inherits, and why."""
 COLLECTIONS = {

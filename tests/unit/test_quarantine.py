@@ -89,8 +89,11 @@ def test_a_process_looks_again_after_ten_minutes(bench: Workbench, fake_clock: F
     assert bench.service.count("list_messages") == 2
 
 
-def test_looking_can_be_switched_off(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
+@pytest.mark.parametrize("interval", ["0", "10m"])
+def test_looking_can_be_switched_off_and_a_wrong_interval_fails_nothing(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, interval: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", interval)
     bench.dispatcher().drain()
 
     assert bench.service.count("list_messages") == 0

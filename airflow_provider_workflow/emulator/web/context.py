@@ -138,7 +138,7 @@ class Call:
         """
         try:
             value = json.loads(self.content) if self.content.strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServiceError(400, "parse_error", "The body is not JSON.") from None
         if not isinstance(value, dict):
             raise ServiceError(400, "parse_error", "The body must be a JSON object.")

@@ -15,7 +15,7 @@ from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying
-from tests.unit.cli.conftest import Cli, Terminal
+from tests.unit.cli.conftest import Cli
 from tests.unit.cli.test_drain import at_start, counts, states
 from tests.unit.counted import Counted, counted
 from tests.unit.documents import typed
@@ -281,18 +281,6 @@ def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(cli: Cli, buried:
         "a": "its run id is not that of a dead letter of its message",
     }
     assert set(buried.replays()) == {run_id("a")}
-
-
-def test_progress_is_shown_at_a_terminal_only(
-    cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    buried.bury("a")
-    assert cli(*REPLAY, "--all").err == ""
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    cli(*REPLAY, "--all")
-
-    assert "dead letters: 0 started, " in terminal.getvalue()
 
 
 def test_the_documented_commands_list_show_and_replay(cli: Cli, buried: Burying) -> None:

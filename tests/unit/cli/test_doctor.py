@@ -334,6 +334,19 @@ def test_an_inbox_that_does_not_exist_fails_with_the_name_that_was_meant(
     assert found["listeners of orders"]["status"] == "warning"
 
 
+def test_a_listener_of_a_connection_known_at_run_time_or_of_an_id_in_upper_case_is_sound(
+    doctor: Doctor, database: Database
+) -> None:
+    database.add_triggerer()
+    database.add_dag("handle")
+    inbox_id = doctor.emulator.open_inbox("orders").upper()
+    database.deploy(listening("upper", inbox=inbox_id, trigger_dag_id="handle"))
+    template = "{{ var.value.c }}"
+    database.deploy(listening("any", inbox="elsewhere", workflow_conn_id=template, trigger_dag_id="handle"))
+    found = doctor.examine()
+    assert (found.of("failed"), found.of("warning")) == ([], [])
+
+
 def test_two_listeners_of_one_inbox_are_warned_of(doctor: Doctor, database: Database) -> None:
     database.add_dag("handle")
     database.deploy(listening("first", inbox="orders", trigger_dag_id="handle"))

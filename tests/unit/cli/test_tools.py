@@ -13,6 +13,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.cli.conftest import Cli
+from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.hooks.conftest import Variables, variables
 
 __all__ = ["variables"]
@@ -82,5 +83,19 @@ def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> 
     assert cli("put", "orders", "1", "--url", "nonsense").code == 1
 
     other = cli("put", "orders", "1", "--url", f"{emulator.base_url}/v2")
-    assert other.code in (1, 3)
-    assert "/v2/_emulator/messages" in other.err
+    assert (other.code, "/v2/_emulator/messages is not an emulator" in other.err) == (1, True)
+
+    shown = cli("put", "orders", "1")
+    assert (shown.code, "no inbox 'orders'" in shown.err) == (3, True)
+
+
+def test_an_answer_to_put_is_read_in_part_only(cli: Cli) -> None:
+    with ScriptedServer() as server:
+        server.answers = [answer(200, {"ids": [], "rest": "x" * 17_000_000})]
+        assert "is not an emulator" in cli("put", "orders", "1", "--url", server.url).err
+
+
+def test_a_variable_that_is_no_connection_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "workflow",}')
+    shown = cli("token", "--conn-id", "mine")
+    assert (shown.code, "Airflow cannot read AIRFLOW_CONN_MINE" in shown.err) == (5, True)

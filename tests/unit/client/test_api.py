@@ -103,6 +103,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "no subscription": (lambda: api.create_inbox(None), "subscription", "an object"),
     "no app": (lambda: api.create_inbox({"action_key": "a"}), "subscription.app_key", "not empty"),
     "no action": (lambda: api.create_inbox({"app_key": "a"}), "subscription.action_key", "not empty"),
+    "inputs that are no JSON": (
+        lambda: api.create_inbox({**SUBSCRIPTION, "inputs": {"since": {1}}}),
+        "subscription",
+        "JSON",
+    ),
     "inputs as text": (
         lambda: api.create_inbox({**SUBSCRIPTION, "inputs": "region"}),
         "subscription.inputs",

@@ -147,27 +147,10 @@ def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
     assert fake_clock.slept == []
 
 
-def told_to_wait(gates: Gates, seconds: str, times: int = 1) -> None:
-    """Some calls that are under way at once, each told to wait."""
-    client = WorkflowClient(SETTINGS, gates=gates)
-    calls = [client.attempt(api.list_templates(None)) for _ in range(times)]
-    for call in calls:
-        next(call)
-    for call in calls:
-        with pytest.raises(RateLimitError):
-            call.send(Answer(429, {"retry-after": seconds}, b""))
-
-
-def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes_and_is_logged_once_for_all_calls(
-    fake_clock: FakeClock, gates: Gates, caplog: pytest.LogCaptureFixture
-) -> None:
-    told_to_wait(Gates(), "900")
-    assert caplog.text == ""
-
-    for times in (1, 2):
-        told_to_wait(gates, "3600", times=3)
-        assert gates.delay(SETTINGS, Family.TEMPLATES) == BELIEVED_WAIT_SECONDS == 900
-        assert [record.levelname for record in caplog.records] == ["WARNING"] * times
-        text = caplog.records[-1].getMessage()
-        assert "requests no templates calls for 3600 s; they are sent again after 900 s, the maximum" in text
-        fake_clock.advance(901)
+@pytest.mark.usefixtures("fake_clock")
+def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes(gates: Gates) -> None:
+    call = WorkflowClient(SETTINGS, gates=gates).attempt(api.list_templates(None))
+    next(call)
+    with pytest.raises(RateLimitError):
+        call.send(Answer(429, {"retry-after": "3600"}, b""))
+    assert gates.delay(SETTINGS, Family.TEMPLATES) == BELIEVED_WAIT_SECONDS == 900

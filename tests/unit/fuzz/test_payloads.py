@@ -12,7 +12,7 @@ from airflow.sdk import task
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import SetRenderedFields
 from airflow.serialization import serialized_objects
-from hypothesis import example, given
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.decorators import inbox_dag
@@ -115,7 +115,10 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300
     )  # type: ignore[typeddict-item,arg-type]
     assert held is not None
-    text = handed_off(held)
+    try:
+        text = handed_off(held)
+    except ValueError:  # too deep
+        reject()
     assert text.isascii()
     assert text.isprintable()
 
@@ -123,8 +126,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     taken = HeldLease.from_hand_off(crossed["lease"])
     assert taken.lease_id == held.lease_id
     arrived = {each["id"]: each["payload"] for each in taken.messages}
-    assert set(arrived) | set(taken.left_out) == {each["id"] for each in messages}
-    assert all(same(arrived[each["id"]], each["payload"]) for each in messages if each["id"] in arrived)
+    assert all(same(arrived[each["id"]], each["payload"]) for each in messages)
 
 
 LARGE_PAYLOAD = {"text": "x" * 10_000_000}

@@ -222,31 +222,3 @@ async def test_a_variable_of_the_environment_names_a_file_of_certificates_or_its
     (problem,) = raised.value.problems
     assert problem == f"{variable} names a file that {odd_files.KINDS[kind]} (correct or unset it)"
     assert in_trigger.value.problems == [problem]
-
-
-@pytest.mark.parametrize("kind", ["pipe", "broken"])
-def test_a_folder_of_the_environment_has_files_of_certificates_only(
-    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    folder = tmp_path / "certs"
-    folder.mkdir()
-    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
-    with odd_files.made(kind, tmp_path) as path:
-        (folder / "0123abcd.0").symlink_to(path)
-        with pytest.raises(ConfigurationError) as raised:
-            connect().list_inboxes()
-    (problem,) = raised.value.problems
-    assert problem == (
-        f"SSL_CERT_DIR names a folder with the file 0123abcd.0, which {odd_files.KINDS[kind]}"
-        " (correct or unset it)"
-    )
-
-
-@pytest.mark.parametrize("kind", ["missing", "pipe"])
-def test_a_folder_of_the_environment_is_a_folder(
-    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    with odd_files.made(kind, tmp_path) as path:
-        monkeypatch.setenv("SSL_CERT_DIR", path)
-        with pytest.raises(ConfigurationError, match="SSL_CERT_DIR names no folder that can be read"):
-            connect().list_inboxes()

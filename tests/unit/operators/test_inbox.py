@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import UserList
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -109,9 +110,10 @@ def test_a_lease_is_ended(
 
 def test_only_the_messages_that_are_named_are_ended(bench: Workbench) -> None:
     lease = lent(bench, "a", "b", "c")
-    done = WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=["b"]).execute({})
-
-    assert done == {"done": 1, "lease_ended": 0}
+    # The output of a mapped task is a sequence of Airflow's own.
+    for ids, count in ((UserList(["b"]), 1), ([], 0)):
+        done = WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=ids).execute({})
+        assert done == {"done": count, "lease_ended": 0}
     assert bench.states == {"a": "leased", "c": "leased"}
 
 

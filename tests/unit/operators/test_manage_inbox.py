@@ -15,7 +15,6 @@ from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.manage_inbox import (
-    InboxNameTakenError,
     WorkflowDeleteInboxOperator,
     WorkflowEnsureInboxOperator,
     WorkflowPauseInboxOperator,
@@ -89,13 +88,13 @@ def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
 
 def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connected: EmulatorServer) -> None:
     inbox = ensure()
-    with pytest.raises(InboxNameTakenError) as caught:
-        ensure(inputs={"region": "us"}, recreate_failed=True)
+    with pytest.raises(AirflowFailException) as caught:
+        ensure(inputs={"region": "us", "rest": "x" * 100_000})
 
     text = str(caught.value)
-    assert isinstance(caught.value, AirflowFailException), "no retry"
+    assert len(text) < 3000
     assert f"The name 'orders' belongs to inbox {inbox['id']}" in text
-    assert '"inputs": {"region": "us"}' in text
+    assert '"inputs": {"region": "us"' in text
     assert '"inputs": {"region": "eu"}' in text
     assert "ShopAPI@1.0.0" in text
     assert only_inbox(connected).id == inbox["id"]
@@ -126,33 +125,6 @@ def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
     assert "Delete it and create it again" in str(caught.value)
 
 
-def test_a_failed_inbox_is_deleted_and_created_again_where_asked(
-    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    failed = connected.store.inboxes.force(ensure()["id"], "initialization_failure", "subscribe_failed")
-    found = ensure(recreate_failed=True)
-
-    assert found["status"] == "active"
-    assert found["id"] != failed.id
-    assert "failed to initialize (subscribe_failed); deleting it and creating it again" in caplog.text
-
-
-def test_it_is_created_again_but_once(connected: EmulatorServer) -> None:
-    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
-    fail_initializations(connected)
-
-    with pytest.raises(InboxUnusableError, match="failed to initialize"):
-        ensure(recreate_failed=True)
-    assert connected.count("delete_inbox") == 1
-
-
-def test_a_failed_inbox_that_somebody_else_deletes_is_created_again(connected: EmulatorServer) -> None:
-    connected.store.inboxes.force(ensure()["id"], "initialization_failure")
-    connected.fault("status", operation="delete_inbox", status=404, when="after")
-
-    assert ensure(recreate_failed=True)["status"] == "active"
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -161,7 +133,6 @@ def test_a_failed_inbox_that_somebody_else_deletes_is_created_again(connected: E
         ("inputs", "{}"),
         ("notification_url", "https://" + "x" * 2048),
         ("wait_until_active", "False"),
-        ("recreate_failed", 1),
         ("timeout", float("inf")),
     ],
 )
@@ -213,7 +184,7 @@ def test_a_name_is_taken_by_the_new_inbox_beside_the_one_that_is_being_deleted(
     connected.fault("status", operation="ensure_inbox", status=409)
     connected.fault("status", operation="list_inboxes", status=200, json={"results": named, "next": None})
 
-    with pytest.raises(InboxNameTakenError):
+    with pytest.raises(AirflowFailException, match="belongs to inbox active"):
         ensure()
 
 
@@ -305,6 +276,15 @@ def test_an_inbox_that_is_being_deleted_is_deleted(connected: EmulatorServer, in
     connected.store.inboxes.delete(inbox)
 
     assert run(WorkflowDeleteInboxOperator, inbox) == {"inbox": inbox, "deleted": True}
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_a_deletion_whose_answer_is_lost_is_one(
+    connected: EmulatorServer, inbox: str, seconds: float
+) -> None:
+    connected.store.configure(deleting_seconds=seconds)
+    connected.fault("drop", operation="delete_inbox", when="after")
+    assert run(WorkflowDeleteInboxOperator)["deleted"]
 
 
 def test_a_deletion_that_the_service_does_not_make_now_is_raised(

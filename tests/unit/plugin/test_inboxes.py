@@ -14,6 +14,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.dispatch.runs import run_id_of_key
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
@@ -186,6 +188,19 @@ def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connecte
         None,
     ]
     assert (messages[0]["status"], messages[0]["delivery_count"]) == ("available", 0)
+
+
+def test_a_message_whose_run_has_the_id_of_its_business_key_is_shown_once(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    inbox = connected.open_inbox("orders")
+    connected.put("orders", 1, ids=["a"])
+    conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": "a"}}
+    run_id = run_id_of_key("K-1", inbox)
+    DatabaseRuns().start("handle", run_id, conf, "")
+
+    (message,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+    assert (message["status"], message["run"]["run_id"]) == ("available", run_id)
 
 
 @pytest.mark.usefixtures("buried")

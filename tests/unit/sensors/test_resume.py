@@ -22,7 +22,7 @@ from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task
-from tests.unit.workbench import INBOX, Workbench
+from tests.unit.workbench import Workbench
 
 
 def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
@@ -53,45 +53,6 @@ def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
     assert bench.states == {}
     assert "a lease ended before the task resumed; leasing again" in caplog.text
     assert "not started in time" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, pytest.param({"trigger_dag_id": None}, marks=pytest.mark.since(3, 3, "the task state store"))],
-)
-def test_what_was_too_much_to_hand_over_is_released_with_a_warning_and_worked_on(
-    bench: Workbench, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    task = Task(bench, **arguments)
-    deferral = task.execute()
-    bench.put("a", "b", payload="x" * 600_000)
-    value = task.resume(deferral, task.leased())
-
-    assert "1 messages of a lease did not fit into the hand-off" in caplog.text
-    assert bench.sent("release")[0]["message_ids"] == ["b"]
-    if arguments:
-        assert [message["id"] for message in value] == ["a"]
-        assert bench.states == {"b": "available"}
-    else:
-        assert value["started"]["ids"] == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, pytest.param({"trigger_dag_id": None}, marks=pytest.mark.since(3, 3, "the task state store"))],
-)
-def test_a_message_that_is_too_large_for_a_hand_off_is_leased_by_the_task(
-    bench: Workbench, arguments: dict[str, Any]
-) -> None:
-    task = Task(bench, **arguments)
-    deferral = task.execute()
-    bench.put("big", payload="x" * 1_000_000)
-    value = task.resume(deferral, task.leased())
-
-    message_ids = [message["id"] for message in value] if arguments else value["started"]["ids"]
-    assert message_ids == ["big"]
-    assert bench.states == {}
-    assert bench.service.summary(INBOX)["counters"]["leases"] == 2
 
 
 def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench) -> None:

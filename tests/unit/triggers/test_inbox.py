@@ -161,6 +161,13 @@ async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
     assert bench.service.count("ack") == bench.service.count("release") == 0
 
 
+async def test_a_lease_that_is_too_large_to_hand_over_is_left_to_the_task(bench: Workbench) -> None:
+    bench.put("big", payload="x" * 1_000_000)
+
+    assert await fire(trigger()) == {"status": "poll"}
+    assert bench.states == {"big": "available"}
+
+
 async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_ups: FakeWakeUps) -> None:
     bench.put("a")
     running = trigger(wake_on_events=True).run()
