@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 LEASE_SECONDS = (1, 3600)
 LEASE_LIMIT = (1, 100)
+ANY_NUMBER = (1, 10**9)
 MESSAGE_IDS = (1, 100)
 PAGE_SIZE = 100
 NAME_LENGTH = 100
@@ -33,17 +34,6 @@ def within(field: str, value: int, bounds: tuple[int, int]) -> int:
     low, high = bounds
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ValueError(f"{field} must be a whole number from {low} to {high}, not {value!r}")
-    return value
-
-
-def at_least_one(field: str, value: int) -> int:
-    """
-    Check a whole number without an upper bound.
-
-    :raises ValueError: it is less than 1 or not a whole number.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{field} must be a whole number of 1 or more, not {value!r}")
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.arguments import PAGE_SIZE, at_least_one, filled
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, PAGE_SIZE, filled, within
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
@@ -232,7 +232,7 @@ def all_templates(
     :param limit: maximum number of templates, 1 or more; None for all.
     :raises TransportError: there are more pages.
     """
-    most = MOST_PAGES if limit is None else -(-at_least_one("limit", limit) // PAGE_SIZE)
+    most = MOST_PAGES if limit is None else -(-within("limit", limit, ANY_NUMBER) // PAGE_SIZE)
     listed = yield from pages(
         partial(api.list_templates, apps, PAGE_SIZE),
         lambda page, offset: offset + len(page) if len(page) >= PAGE_SIZE else None,

@@ -2,8 +2,7 @@
 Dead letters: messages that start a run of the dead-letter DAG, because no run of their target can be started.
 
 The service has no replay and no payload of a quarantined message (docs/service.md 3.2), so a message becomes
-a dead letter before its last delivery. It is acknowledged once the run exists. A task of the dead-letter DAG
-reads it with :func:`message_of`::
+a dead letter before its last delivery. A task of the dead-letter DAG reads it with :func:`message_of`::
 
     from airflow_provider_workflow.dispatch.dead_letters import message_of
 

@@ -34,7 +34,7 @@ from airflow_provider_workflow.dispatch.lease import (
     lease_once,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.rejections import Rejection, Rejections, probes_of, target_error
+from airflow_provider_workflow.dispatch.rejections import Rejection, Rejections, target_error
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
@@ -229,8 +229,7 @@ class Dispatcher:
 
     def _goes_on(self) -> bool:
         """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""
-        probes_left = probes_of(self.attempt) - self._rejections.unproven
-        is_broken = self._target_error is not None or probes_left <= 0
+        is_broken = self._target_error is not None or self._rejections.probes_left(self.attempt) <= 0
         return not is_broken and clock.now() < self._ends_at and self.counts.handled < self._most_messages
 
     # Starting

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 MOST_IN_A_ROW = 20
 """Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
 MOST_PROBES = 128
+MOST_REJECTED = 1000
+"""Rejected messages, redelivered ones included, after which a drain that has started no run stops."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,16 @@ class Rejections:
     _undecided: list[Rejection] = field(default_factory=list)
     _in_a_row: Counter[str | None] = field(default_factory=Counter)
 
-    @property
-    def unproven(self) -> int:
-        """Number of rejections by targets of which this drain has started no run."""
-        return sum(rejection.dag_id not in self.started for rejection in self._undecided)
+    def probes_left(self, attempt: int) -> int:
+        """
+        How many more rejections this drain bears by targets of which it has started no run.
+
+        :param attempt: try of the task, 1 or more.
+        """
+        unproven = [one.message for one in self._undecided if one.dag_id not in self.started]
+        # From the second try on a rejected message is leased for an hour.
+        counted = sum(attempt == 1 or not _is_redelivered(message) for message in unproven)
+        return min(probes_of(attempt) - counted, MOST_REJECTED - len(unproven))
 
     def start(self, dag_id: str) -> None:
         """A run of a target was started."""
@@ -82,7 +90,7 @@ class Rejections:
         :raises TargetError: the target has rejected so many new messages in a row that it must have broken.
         """
         self._undecided.append(rejection)
-        self._in_a_row[rejection.dag_id] += (delivery_count(rejection.message) or 1) == 1
+        self._in_a_row[rejection.dag_id] += not _is_redelivered(rejection.message)
         in_a_row = self._in_a_row[rejection.dag_id]
         if in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
             self.started.discard(rejection.dag_id)
@@ -157,12 +165,15 @@ class Rejections:
         log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(message_id), cause)
 
 
+def _is_redelivered(message: types.LeasedMessage) -> bool:
+    return (delivery_count(message) or 1) > 1
+
+
 def probes_of(attempt: int) -> int:
     """
     Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
 
-    A rejection may be the fault of the message or of the target. A target that rejects everything costs few
-    deliveries, and rejected messages at the head of an inbox are passed within minutes.
+    A target that rejects everything costs few deliveries, and rejected messages are passed within minutes.
 
     :param attempt: try of the task, 1 or more.
     """
@@ -180,5 +191,5 @@ def target_error(rejections: list[Rejection], attempt: int) -> TargetError:
     return TargetError(
         f"Airflow rejected {number} for the DAG {last.dag_id!r}, and this task has started no run of it:"
         f" {last.cause}. Correct the DAG (its params, its timetable, or the pattern of run ids). The next try"
-        f" of this task probes up to {probes_of(attempt + 1)} messages, one at a time; no message is lost."
+        f" probes up to {probes_of(attempt + 1)} new messages, one at a time; no message is lost."
     )

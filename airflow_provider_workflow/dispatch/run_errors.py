@@ -38,8 +38,8 @@ def error_of(dag_id: str, error: Any) -> Exception:
     """
     Whether Airflow's answer is about the run of one message, or about all runs.
 
-    Decided by status and reason, never by the wording. Of an answer that is not JSON, such as a gateway's,
-    the supervisor passes on only a sentence of httpx with the status.
+    Decided by status and reason. Of an answer that is not JSON the supervisor passes on only a sentence with
+    the status.
 
     :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
         ``HTTPStatusError`` of the API server's own answer.

@@ -2,8 +2,8 @@
 Observers are told what happens to the messages of inboxes: metrics, spans of OpenTelemetry, and your own.
 
 An observer is a function that is called with each :class:`Event`; ``[workflow] observers`` names those of
-users. It cannot fail a task: what it raises is logged, once in a process for each type of error. In a
-triggerer it is called in the event loop, and must not block.
+users. It cannot fail a task: what it raises is logged, once in a process for each type of error. It must not
+block, as it is called in event loops too.
 """
 
 from __future__ import annotations

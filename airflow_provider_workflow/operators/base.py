@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, LEASE_LIMIT, within
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     DEAD_LETTER_AFTER,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
-ANY_NUMBER = (1, 10**9)
 NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from airflow_provider_workflow.client.arguments import at_least_one, filled
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, filled, within
 from airflow_provider_workflow.client.errors import GuessRejectedError, NotFoundError
 from airflow_provider_workflow.links import WorkflowEditorLink
 from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom
@@ -121,7 +121,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
             # Jinja templates in the list are checked after they are rendered.
             _app_list([app for app in apps if not known_later(app)] if isinstance(apps, list) else apps)
         if limit is not None and not known_later(limit):
-            at_least_one("limit", whole_number(limit))
+            within("limit", whole_number(limit), ANY_NUMBER)
 
     def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002 Airflow's signature
         """

@@ -6,9 +6,7 @@ before Airflow took the event, or if the DAG of the watcher was paused just befo
 the batch what it selects, and that Airflow took its events; and an acknowledgement waits for some seconds,
 and is sent only if the watchers are still running.
 
-A raw payload in an event can end the triggerer (a NUL, a lone surrogate, an integer over 64 bits), and a
-database reorders its keys. Messages are therefore encoded as one ASCII string, which ``assets.messages_of``
-decodes.
+A raw payload in an event can end the triggerer, so messages are one ASCII string.
 """
 
 from __future__ import annotations

@@ -110,7 +110,6 @@ def test_a_lease_is_ended(
 
 def test_only_the_messages_that_are_named_are_ended(bench: Workbench) -> None:
     lease = lent(bench, "a", "b", "c")
-    # The output of a mapped task is a sequence of Airflow's own.
     for ids, count in ((UserList(["b"]), 1), ([], 0)):
         done = WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=ids).execute({})
         assert done == {"done": count, "lease_ended": 0}
