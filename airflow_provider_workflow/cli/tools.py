@@ -19,7 +19,6 @@ from airflow_provider_workflow.client.wire import plain
 SHOWN_CHARACTERS = 4
 """The last characters of a token: enough to tell two tokens apart, and useless to an attacker."""
 TIMEOUT_SECONDS = 30.0
-LARGEST_ANSWER = 16_000_000
 NO_INBOX = "Inbox not found."
 """What the emulator says of an inbox that it does not have."""
 
@@ -111,7 +110,7 @@ def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     from airflow_provider_workflow.client.wire import Request
 
     headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
-    request = Request("POST", url, {}, headers, content, TIMEOUT_SECONDS, proxy=None, limit=LARGEST_ANSWER)
+    request = Request("POST", url, {}, headers, content, TIMEOUT_SECONDS, proxy=None, limit=16_000_000)
     try:
         with closing(RequestsWire(ssl.create_default_context())) as wire:
             received = wire.exchange(request)

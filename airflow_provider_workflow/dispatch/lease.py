@@ -105,8 +105,7 @@ class HeldLease:
         """
         The lease of an answer; None for an empty one.
 
-        A message without an id can be neither started nor acknowledged: it is logged as an error. Of more
-        than 100 messages, which one request cannot acknowledge, the others are redelivered.
+        A message without an id is logged as an error. Of more than 100 messages the others are redelivered.
 
         :param lease_seconds: the requested length, 1 to 3600 s. It begins when the request was sent.
         """
@@ -160,11 +159,13 @@ class HeldLease:
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
-        """The lease that ``hand_off`` wrote."""
+        """The lease that ``hand_off`` of this version or an earlier one wrote."""
         try:
-            return cls(**json.loads(text))
+            lease = json.loads(text)
         except RecursionError:
-            return cls(**any_json.decode(text))
+            lease = any_json.decode(text)
+        lease.pop("left_out", None)
+        return cls(**lease)
 
     def acknowledge(self, hook: WorkflowHook, message_ids: Collection[str]) -> None:
         """

@@ -27,7 +27,7 @@ MOST_IN_A_ROW = 20
 """Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
 MOST_PROBES = 128
 MOST_REJECTED = 1000
-"""Rejected messages, redelivered ones included, after which a drain that has started no run stops."""
+"""Rejected messages, redelivered ones too, after which a drain stops that has started no run."""
 
 
 @dataclass(frozen=True)

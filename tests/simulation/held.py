@@ -86,7 +86,7 @@ class Seen:
     :param attempt: number of its try, from 1; each failed poll counts as one.
     :param is_trigger: whether it leases only.
     :param started: targets of which it has started a run in this poll.
-    :param rejected_by: the target of each rejection of this poll.
+    :param rejected_by: the target of each rejection of this poll, and whether the message was new.
     :param faulty: the start that Airflow answered with 5xx, until it is known whether the run exists.
     :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
     :param polls: number of its polls.
@@ -99,7 +99,7 @@ class Seen:
     attempt: int = 1
     is_trigger: bool = False
     started: set[str] = field(default_factory=set)
-    rejected_by: list[str] = field(default_factory=list)
+    rejected_by: list[tuple[str, bool]] = field(default_factory=list)
     faulty: tuple[Held, str, str] | None = None
     failed: bool = False
     troubled: bool = False
@@ -124,8 +124,9 @@ class Seen:
 
     @property
     def unproven(self) -> int:
-        """Rejections of this poll by targets of which it has started no run."""
-        return sum(dag_id not in self.started for dag_id in self.rejected_by)
+        """Rejections of this poll that count against its probes."""
+        counted = [dag_id for dag_id, is_new in self.rejected_by if is_new or self.attempt == 1]
+        return sum(dag_id not in self.started for dag_id in counted)
 
     @property
     def probes(self) -> int:

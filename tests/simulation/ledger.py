@@ -4,7 +4,7 @@ What is observed in a history, and the rules that must hold at each moment.
 1. A message is acknowledged only if it has a run or a dead letter at that moment.
 4. A poll that has not started a run of a target leases one message at a time (a probe), after a failed try
    for an hour. It leases nothing more after 1 rejection by targets of which it has started no run; after a
-   failed try 2, then 4, 8 ... 64.
+   failed try 2, then 4, 8 ... 128, each of a message that was not delivered before.
 5. After the target failed, a poll leases nothing more, nor messages again that it has left to their lease.
 7. A process that ends, and was not ended, has released what it did not attempt. With a dead-letter DAG it has
    attempted messages on their last safe delivery. A poll that leases or starts more after a failed

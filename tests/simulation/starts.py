@@ -140,7 +140,7 @@ class Starts:
         """A process knows that a target rejected a message."""
         held, message_id, dag_id = start
         held.refused.add(message_id)
-        process.seen.rejected_by.append(dag_id)
+        process.seen.rejected_by.append((dag_id, held.counts[message_id] == 1))
         self.rejections[held.inbox_id, message_id].add((dag_id, *_poll_of(process)))
 
     def airflow_failed(self, process: Process, what: str, error: Any) -> None:
