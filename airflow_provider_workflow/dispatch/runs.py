@@ -18,6 +18,8 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
 from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.airflow_internals import (
     PARENT_TRACE,
@@ -244,6 +246,10 @@ class InboxRuns:
         return self.runs.find(dag_id, self.run_id(message), conf)
 
 
+_NO_ANSWER = (OSError, EOFError, ValidationError)
+"""The supervisor of the task is gone, or its answer cannot be decoded, whose text has values of a message."""
+
+
 @cache
 def _rejections() -> tuple[type[Exception], ...]:
     """The exceptions for a rejection by the API server; in ``dag.test()`` there is no supervisor between."""
@@ -270,7 +276,7 @@ class TaskRuns:
         """
         try:
             self.ti.get_dag(dag_id)
-        except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
+        except (*_rejections(), *_NO_ANSWER) as error:  # type: ignore[misc]
             raise _target_error(dag_id, error) from None
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
@@ -292,23 +298,15 @@ class TaskRuns:
         return existing
 
     def _start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> Start:
-        from pydantic import ValidationError
-
         try:
             refusal = trigger_dag_run(dag_id, run_id, conf, note)
         except _rejections() as error:
             raise error_of(dag_id, error) from None
-        except ValidationError as error:
-            # Of the answer, which is decoded here: the run may exist.
-            raise TargetError(
-                f"Airflow's answer about a run of {dag_id!r} cannot be read: {type(error).__name__}."
-                " No message is lost."
-            ) from None
+        except _NO_ANSWER as error:
+            raise _target_error(dag_id, error) from None
         except (ValueError, OverflowError, RecursionError) as error:
             # Nothing was sent.
             raise MessageFault(f"Airflow cannot encode its payload: {type(error).__name__}") from None
-        except (OSError, EOFError) as error:
-            raise _target_error(dag_id, error) from None
         if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):
             raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
         return Start.STARTED if refusal is None else Start.EXISTING
@@ -324,7 +322,7 @@ class TaskRuns:
         """What an existing run is to the message which a conf names."""
         try:
             run = stored_dag_run(dag_id, run_id)
-        except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
+        except (*_rejections(), *_NO_ANSWER) as error:  # type: ignore[misc]
             raise _target_error(dag_id, error) from None
         return existing_start(run.conf, run_id, conf, by_user=is_started_by_hand(run))
 
@@ -341,7 +339,7 @@ class TaskRuns:
     def _count(self, dag_id: str, **which: Any) -> int:
         try:
             return int(self.ti.get_dr_count(dag_id=dag_id, **which))
-        except (*_rejections(), OSError, EOFError) as error:  # type: ignore[misc]
+        except (*_rejections(), *_NO_ANSWER) as error:  # type: ignore[misc]
             raise TargetError(
                 f"Airflow does not count the runs of {dag_id!r}: {type(error).__name__}. No message is lost."
             ) from None
@@ -364,9 +362,9 @@ def origin_of(context: Any) -> str:
 
 def _target_error(dag_id: str, error: Exception) -> TargetError:
     """The error of a call that was not about a message."""
-    if isinstance(error, (OSError, EOFError)):
+    if isinstance(error, _NO_ANSWER):
         return TargetError(
-            f"The task's supervisor does not answer: {type(error).__name__}. No message is lost."
+            f"The task's supervisor gives no usable answer: {type(error).__name__}. No message is lost."
         )
     fault = error_of(dag_id, error)
     if isinstance(fault, TargetError):

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
-from airflow.sdk.execution_time.comms import ErrorResponse, OKResponse, TriggerDagRun
+from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 from pydantic import ValidationError
 
 from airflow_provider_workflow.airflow_internals import LONGEST_NOTE
@@ -49,7 +49,8 @@ def test_a_new_run_is_started_with_its_conf_and_found_after_that(supervisor: Sup
     ("error", "text"),
     [
         (api_error(422), "Airflow cannot check the DAG 'handle'"),
-        (EOFError(), "The task's supervisor does not answer"),
+        (EOFError(), "The task's supervisor gives no usable answer"),
+        (ValidationError.from_exception_data("secret", []), "no usable answer: ValidationError"),
     ],
 )
 def test_an_existing_run_that_cannot_be_read_is_an_error_of_the_target(
@@ -180,12 +181,9 @@ def test_queued_and_running_runs_are_unfinished() -> None:
 
 
 def test_an_answer_that_cannot_be_decoded_is_of_airflow(supervisor: Supervisor) -> None:
-    try:
-        OKResponse.model_validate({"ok": {}})
-    except ValidationError as error:
-        supervisor.fail(error)
-
-    with pytest.raises(TargetError, match="cannot be read"):
+    supervisor.fail(ValidationError.from_exception_data("an answer", []))
+    text = r"gives no usable answer: ValidationError\. No message is lost\.$"
+    with pytest.raises(TargetError, match=text):
         RUNS.start("handle", "workflow__1", {})
 
 
