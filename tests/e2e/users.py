@@ -18,23 +18,22 @@ SECONDS = 90
 
 STORE = (
     "import json, sys; from airflow_provider_workflow.hooks.workflow import WorkflowHook;"
-    "given = json.load(sys.stdin);"
-    "WorkflowHook('workflow_user').store_user_tokens(given, given.get('asked_at'))"
+    "WorkflowHook('workflow_user').store_user_tokens(json.load(sys.stdin))"
 )
 
 
-def store(emulator: EmulatorServer, env: Mapping[str, str], **times: float) -> dict[str, str]:
+def store(emulator: EmulatorServer, env: Mapping[str, str], expires_in: float) -> dict[str, str]:
     """
     Store the tokens of a user who has just logged in, as the command line would: with the database.
 
     :param env: of Airflow's processes, with the connection ``workflow_user``.
-    :param times: ``expires_in`` and ``asked_at`` of the tokens.
+    :param expires_in: seconds.
     """
     tokens = asdict(logged_in(emulator))
     given = {name: tokens[name] for name in ("access_token", "refresh_token")}
     subprocess.run(
         [sys.executable, "-c", STORE],
-        input=json.dumps({**given, **times}),
+        input=json.dumps({**given, "expires_in": expires_in}),
         env=dict(env),
         text=True,
         check=True,
