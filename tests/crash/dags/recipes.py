@@ -84,6 +84,7 @@ with DAG("work_first", **CONTINUOUS):
     inbox="crash-decorated",
     once_per="payload.key",
     schema={"type": "object", "required": ["key"]},
+    max_active_runs=100,
     dead_letter_dag_id="dead_letters_decorated",
     dead_letter_after=1,
     listener_args=PATIENT,
