@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 MOST_IN_A_ROW = 20
 """Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
 MOST_PROBES = 128
-MOST_REJECTED = 1000
-"""Rejected messages, redelivered ones too, after which a drain stops that has started no run."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Rejections:
         unproven = [one.message for one in self._undecided if one.dag_id not in self.started]
         # From the second try on a rejected message is leased for an hour.
         counted = sum(attempt == 1 or not _is_redelivered(message) for message in unproven)
-        return min(probes_of(attempt) - counted, MOST_REJECTED - len(unproven))
+        return min(probes_of(attempt) - counted, MOST_PROBES - len(unproven))
 
     def start(self, dag_id: str) -> None:
         """A run of a target was started."""

@@ -196,14 +196,14 @@ def test_messages_behind_up_to_100_rejected_ones_start_within_seven_tries(
 
 
 def test_rejected_messages_that_were_delivered_before_are_passed_in_the_second_try(bench: Workbench) -> None:
-    bench.put(*(f"bad{number}" for number in range(300)), lease_count=1)
+    bench.put(*(f"bad{number}" for number in range(100)), lease_count=1)
     bench.put("good")
     bench.supervisor.refuse("bad", REJECTED)
     listener = Listener(bench)
 
     assert isinstance(listener.next_try(), TargetError)
     assert listener.next_try()["started"]["ids"] == ["good"]
-    assert set(leases(bench)[1:300]) == {(1, 3600)}
+    assert set(leases(bench)[1:100]) == {(1, 3600)}
 
 
 @pytest.mark.parametrize("waiting", [1, 20])
