@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 MOST_IN_A_ROW = 20
 """Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
 MOST_PROBES = 128
+REDELIVERED_PROBES = 32
+"""So many redelivered messages count apart, from the second try on: a rejected one is leased for an hour."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ class Rejections:
         :param attempt: try of the task, 1 or more.
         """
         unproven = [one.message for one in self._undecided if one.dag_id not in self.started]
-        # From the second try on a rejected message is leased for an hour.
         counted = sum(attempt == 1 or not _is_redelivered(message) for message in unproven)
-        return min(probes_of(attempt) - counted, MOST_PROBES - len(unproven))
+        probes = probes_of(attempt)
+        return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
 
     def start(self, dag_id: str) -> None:
         """A run of a target was started."""

@@ -195,15 +195,15 @@ def test_messages_behind_up_to_100_rejected_ones_start_within_seven_tries(
         assert listener.attempt <= 7
 
 
-def test_rejected_messages_that_were_delivered_before_are_passed_in_the_second_try(bench: Workbench) -> None:
-    bench.put(*(f"bad{number}" for number in range(100)), lease_count=1)
+def test_from_the_second_try_on_32_redelivered_ones_are_passed_at_once(bench: Workbench) -> None:
+    bench.put(*(f"bad{number}" for number in range(60)), lease_count=1)
     bench.put("good")
     bench.supervisor.refuse("bad", REJECTED)
     listener = Listener(bench)
 
-    assert isinstance(listener.next_try(), TargetError)
-    assert listener.next_try()["started"]["ids"] == ["good"]
-    assert set(leases(bench)[1:100]) == {(1, 3600)}
+    assert [isinstance(listener.next_try(), TargetError) for _ in range(3)] == [True, True, False]
+    assert leases(bench)[1:33] == [(1, 3600)] * 32
+    assert bench.supervisor.started == ["good"]
 
 
 @pytest.mark.parametrize("waiting", [1, 20])
