@@ -130,7 +130,7 @@ def _inbox_id(args: Namespace) -> str | None:
     # A mistyped connection must not look like one without dead letters.
     hook = None if args.conn_id is None else hook_of(args)
     if inbox is None or is_id(inbox):
-        return inbox and inbox.lower()
+        return None if inbox is None else inbox.lower()
     if hook is None:
         raise ValueError(f"--inbox {inbox!r} is not the id of an inbox; with a name give --conn-id too")
     return hook.get_inbox(inbox)["id"]

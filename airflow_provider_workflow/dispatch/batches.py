@@ -2,7 +2,7 @@
 Messages in batches: lease some, call a function with them, acknowledge them; until the inbox is empty.
 
 Messages are acknowledged only after the function has returned, so each is processed at least once. Any
-message may end the process. So that it uses up no deliveries of others:
+message may end the process, and must not use up the deliveries of sound ones:
 
 - The first lease of a drain is one message. The next ones double, up to ``batch_size``, until one brings a
   message that was delivered before: then the next is one message again.

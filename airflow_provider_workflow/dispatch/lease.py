@@ -164,7 +164,7 @@ class HeldLease:
             lease = json.loads(text)
         except RecursionError:
             lease = any_json.decode(text)
-        lease.pop("left_out", None)
+        lease.pop("left_out", None)  # of 0.2.0
         return cls(**lease)
 
     def acknowledge(self, hook: WorkflowHook, message_ids: Collection[str]) -> None:

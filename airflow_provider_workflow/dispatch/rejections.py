@@ -73,8 +73,8 @@ class Rejections:
 
         :param attempt: try of the task, 1 or more.
         """
-        unproven = [one.message for one in self._undecided if one.dag_id not in self.started]
-        counted = sum(attempt == 1 or not _is_redelivered(message) for message in unproven)
+        unproven = [rejection for rejection in self._undecided if rejection.dag_id not in self.started]
+        counted = sum(attempt == 1 or not _is_redelivered(rejection.message) for rejection in unproven)
         probes = probes_of(attempt)
         return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
 

@@ -192,7 +192,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
 
     def _read_rendered(self) -> None:
         """Let the templated names be strings, after Airflow has rendered them."""
-        required = {"inbox", "workflow_conn_id", "trigger_dag_id" if self._starts_runs else "inbox"}
+        required = {"inbox", "workflow_conn_id"} | ({"trigger_dag_id"} if self._starts_runs else set())
         for field in self.template_fields:
             value = getattr(self, field)
             if not isinstance(value, Mapping):
