@@ -27,7 +27,7 @@ MOST_IN_A_ROW = 20
 """Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
 MOST_PROBES = 128
 REDELIVERED_PROBES = 32
-"""So many redelivered messages count apart, from the second try on: a rejected one is leased for an hour."""
+"""So many redelivered messages count apart, from the second try on."""
 
 
 @dataclass(frozen=True)
