@@ -211,19 +211,6 @@ def database_session() -> AbstractContextManager[Session]:
     return create_session()
 
 
-def check_database() -> None:
-    """
-    Check the metadata database by reading a row.
-
-    :raises Exception: any exception of the database driver; its message may contain the database URL.
-    """
-    from airflow.models.variable import Variable
-    from sqlalchemy import select
-
-    with database_session() as session:
-        session.scalar(select(Variable.key).limit(1))
-
-
 def dag_row(dag_id: str, session: Session) -> Any:
     """
     The row of a DAG: ``is_paused``, ``has_import_errors``, and since 3.3 ``allowed_run_types``.
@@ -234,13 +221,6 @@ def dag_row(dag_id: str, session: Session) -> Any:
 
     dag = session.get(DagModel, dag_id)
     return None if dag is None or dag.is_stale else dag
-
-
-def is_serialized(dag_id: str, session: Session) -> bool:
-    """Whether a serialized version of a DAG is stored, from which runs can be created."""
-    from airflow.models.dagbag import DBDagBag
-
-    return DBDagBag().get_latest_version_of_dag(dag_id, session=session) is not None
 
 
 def serialized_dags(session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -48,15 +48,6 @@ def timeout(seconds: float) -> AbstractAsyncContextManager[object]:
     return asyncio.timeout(seconds)
 
 
-async def wait(futures: Collection[asyncio.Future[Any]], seconds: float) -> None:
-    """
-    Wait until all futures are done, or for some time. Futures are not cancelled, and no exception is raised.
-
-    :param futures: one or more.
-    """
-    await asyncio.wait(futures, timeout=seconds)
-
-
 @contextmanager
 def use(other: Clock) -> Iterator[Clock]:
     """
@@ -64,7 +55,7 @@ def use(other: Clock) -> Iterator[Clock]:
 
     A wait that has already begun continues with the former clock.
     """
-    names = ("now", "monotonic", "sleep", "async_sleep", "timeout", "wait")
+    names = ("now", "monotonic", "sleep", "async_sleep", "timeout")
     before = {name: globals()[name] for name in names}
     globals().update({name: getattr(other, name, function) for name, function in before.items()})
     try:

@@ -25,7 +25,7 @@ from airflow_provider_workflow.database.dag_runs import (
     with_replays,
 )
 from airflow_provider_workflow.database.runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
+from airflow_provider_workflow.dispatch.replay import NO_TARGET, NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
@@ -78,7 +78,7 @@ def _result(letter: StoredDeadLetter) -> dict[str, Any]:
     """The fields of a dead letter, for JSON and YAML output."""
     return {
         **{name: letter.run.conf[name] for name in ENTRIES},
-        "delivery_count": letter.delivery_count,
+        "delivery_count": dag_runs.number(letter.run.conf["delivery_count"]),
         "dag_id": letter.run.dag_id,
         "run_id": letter.run.run_id,
         "state": letter.run.state,
@@ -261,14 +261,13 @@ class _Replaying:
         self.causes: dict[str, str] = {}
         self._trigger_dag_id, self._dry_run, self._interval = trigger_dag_id, dry_run, interval
         self._runs = DatabaseRuns()
-        self._problems: dict[str, TargetError | None] = {}
         self._next_at = 0.0
 
     def replay(self, letter: StoredDeadLetter) -> None:
         """Start the run of a dead letter, or find it, or record why Airflow rejects it."""
         try:
             outcome = "existing" if letter.replays else self._start(letter)
-        except (NotADeadLetterError, NoTargetError, RunRejected, TargetError) as error:
+        except (NotReplayableError, RunRejected, TargetError) as error:
             outcome = "rejected"
             if len(self.causes) < MOST_IDS:
                 self.causes[letter.message_id] = str(error)
@@ -277,37 +276,18 @@ class _Replaying:
     def _start(self, letter: StoredDeadLetter) -> str:
         planned = Replay.of(dag_runs.whole_conf(letter.run.key))
         if planned.dead_letter_run_id != letter.run.run_id:
-            raise NotADeadLetterError("its run id is not that of a dead letter of its message")
+            raise NotReplayableError("its run id is not that of a dead letter of its message")
         dag_id = self._trigger_dag_id or planned.target_dag_id
         if dag_id is None:
-            raise NoTargetError
-        self._check_target(dag_id)
+            raise NotReplayableError(NO_TARGET)
+        self._runs.check_target(dag_id)
         if self._dry_run:
             return "would_start"
         if self._interval:
             clock.sleep(max(0.0, self._next_at - clock.monotonic()))
             self._next_at = clock.monotonic() + self._interval
         origin = f"the command line from {letter.run.run_id}"
-        try:
-            return planned.start(self._runs, self._trigger_dag_id, origin)[1].value
-        except TargetError as error:
-            self._problems[dag_id] = error
-            raise
-
-    def _check_target(self, dag_id: str) -> None:
-        """
-        Check once whether runs of a DAG can be started.
-
-        :raises TargetError: none can.
-        """
-        if dag_id not in self._problems:
-            self._problems[dag_id] = None
-            try:
-                self._runs.check_target(dag_id)
-            except TargetError as error:
-                self._problems[dag_id] = error
-        if (problem := self._problems[dag_id]) is not None:
-            raise problem
+        return planned.start(self._runs, self._trigger_dag_id, origin)[1].value
 
     def rejected_text(self) -> str:
         """The rejected ones in one sentence."""

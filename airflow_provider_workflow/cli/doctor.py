@@ -252,7 +252,7 @@ def _state(subject: Subject, inbox: types.Inbox, quoted: str) -> tuple[str, str,
 def _database(_: Subject) -> Iterator[Finding]:
     """Airflow's metadata database."""
     try:
-        airflow_internals.check_database()
+        airflow_internals.triggerer_heartbeats()
     except Exception as error:
         # Only the type: the text may quote the database's URL with its password.
         # Not a failure: workers, for instance, have no access to the database.
@@ -365,7 +365,7 @@ def _listeners(subject: Subject, uses: Sequence[InboxUse]) -> Iterator[Finding]:
     for listed in subject.inboxes:
         check = f"listeners of {listed.get('name') or listed['id']}"
         mine = [use for use in uses if use.inbox in _names(listed)]
-        leasing = {use.dag_id for use in mine if use.kind != "watcher"}
+        leasing = {use.dag_id for use in mine if not use.is_watcher}
         if not mine and not is_any_unknown:
             fix = "deploy a DAG with @inbox_dag, unless others lease its messages"
             yield Finding(check, WARNING, "no DAG of this Airflow listens to it", fix)

@@ -256,11 +256,6 @@ class StoredDeadLetter:
         """The id of its message, in printable characters; the id of its run if its conf has none."""
         return self.run.conf["message_id"] or self.run.run_id
 
-    @property
-    def delivery_count(self) -> int | None:
-        """How often its message had been leased; None if its conf does not say."""
-        return number(self.run.conf["delivery_count"])
-
 
 def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:
     """The dead letters of some runs, with the runs that replay them."""

@@ -33,8 +33,7 @@ class InboxUse:
     A task or an asset watcher that waits for, or dispatches, the messages of an inbox.
 
     :param dag_id: its DAG.
-    :param what: kind and name of the task or watcher, for a message.
-    :param kind: ``sensor``, ``operator``, ``decorator`` (a ``@task.workflow_inbox``) or ``watcher``.
+    :param is_watcher: whether it is an asset watcher.
     :param conn_id: its connection; None if known only at run time.
     :param inbox: id or name; None if known only at run time.
     :param targets: the target DAGs that are known before run time.
@@ -42,8 +41,7 @@ class InboxUse:
     """
 
     dag_id: str
-    what: str
-    kind: str
+    is_watcher: bool
     conn_id: str | None
     inbox: str | None
     targets: tuple[str, ...] = ()
@@ -60,20 +58,15 @@ def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
     for task in dag.get("tasks", ()):
         fields = _plain(task)
         templated = set(fields.get("template_fields", ()))
-        if templated >= DISPATCHING:
-            yield _task(dag_id, fields, "sensor" if fields.get("_is_sensor") else "operator")
-        elif templated >= CONSUMING:
-            yield _task(dag_id, fields, "decorator")
+        if templated >= DISPATCHING or templated >= CONSUMING:
+            yield _task(dag_id, fields)
     for watcher in _watchers(dag.get("timetable")):
-        trigger = watcher["trigger"]
-        arguments = _plain(trigger.get("kwargs") or {})
-        name = str(trigger["classpath"]).rpartition(".")[2]
+        arguments = _plain(watcher["trigger"].get("kwargs") or {})
         conn_id = _known(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
-        what = f"asset watcher {watcher.get('name')} ({name})"
-        yield InboxUse(dag_id, what, "watcher", conn_id, _inbox(arguments))
+        yield InboxUse(dag_id, True, conn_id, _inbox(arguments))
 
 
-def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
+def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
     """
     Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known.
 
@@ -89,8 +82,7 @@ def _task(dag_id: str, fields: Mapping[str, Any], kind: str) -> InboxUse:
     targets = [routes] if isinstance(routes, str) else list(routes or ())
     return InboxUse(
         dag_id,
-        f"task {fields.get('task_id')} ({fields.get('task_type')})",
-        kind,
+        False,
         _known(conn_id),
         _inbox(own),
         tuple(target for target in targets if _known(target)),

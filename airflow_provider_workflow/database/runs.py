@@ -51,7 +51,7 @@ class DatabaseRuns:
         """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
         with database() as session:
             dag = airflow_internals.dag_row(dag_id, session)
-            if dag is None or not airflow_internals.is_serialized(dag_id, session):
+            if dag is None:
                 raise MissingDagError(dag_id)
             if dag.has_import_errors:
                 raise TargetError(f"The DAG {dag_id!r} has import errors. Correct them; no message is lost.")

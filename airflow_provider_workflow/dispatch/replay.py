@@ -24,15 +24,11 @@ from airflow_provider_workflow.dispatch.runs import (
 )
 
 
-class NotADeadLetterError(ValueError):
-    """A conf is not that of a dead letter."""
+class NotReplayableError(ValueError):
+    """A conf is not that of a dead letter, or no target is known."""
 
 
-class NoTargetError(ValueError):
-    """A dead letter has no target DAG: no DAG rejected its message."""
-
-    def __init__(self) -> None:
-        super().__init__("it has no target, as no DAG rejected it: give trigger_dag_id")
+NO_TARGET = "it has no target, as no DAG rejected it: give trigger_dag_id"
 
 
 @dataclass(frozen=True)
@@ -57,28 +53,28 @@ class Replay:
         The replay of a dead letter.
 
         :param conf: the ``conf`` of the dead-letter DAG's run.
-        :raises NotADeadLetterError: it is not a dead letter.
+        :raises NotReplayableError: it is not a dead letter.
         """
         text, target = conf.get("message_json"), conf.get("target_dag_id")
         if not isinstance(text, str):
-            raise NotADeadLetterError("its conf has no message_json")
+            raise NotReplayableError("its conf has no message_json")
         try:
             message = any_json.decode(text)
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise NotADeadLetterError("message_json in its conf is not a message")
+            raise NotReplayableError("message_json in its conf is not a message")
         message_id = message.get("id")
         if not isinstance(message_id, str) or not message_id:
-            raise NotADeadLetterError("message_json in its conf has no id")
+            raise NotReplayableError("message_json in its conf has no id")
         connection_id, inbox_id = conf.get("connection_id"), conf.get("inbox_id")
         if not isinstance(connection_id, str) or not isinstance(inbox_id, str):
-            raise NotADeadLetterError("its conf has no connection_id or no inbox_id")
+            raise NotReplayableError("its conf has no connection_id or no inbox_id")
         if not (target is None or isinstance(target, str)):
-            raise NotADeadLetterError("its conf has a target_dag_id that is not a string")
+            raise NotReplayableError("its conf has a target_dag_id that is not a string")
         run_id = conf.get("target_run_id")
         if not isinstance(run_id, str) or not is_run_id(run_id):
-            raise NotADeadLetterError("its conf has a target_run_id that is not the id of a message's run")
+            raise NotReplayableError("its conf has a target_run_id that is not the id of a message's run")
         return cls(
             target or None,
             run_id,
@@ -93,13 +89,13 @@ class Replay:
         :param trigger_dag_id: the DAG; None for the target of the dead letter.
         :param origin: where it is started from, for the note of the run; strings of others are ``quoted``.
         :return: the DAG that has the run, and whether this call started it.
-        :raises NoTargetError: there is neither a target nor ``trigger_dag_id``.
+        :raises NotReplayableError: there is neither a target nor ``trigger_dag_id``.
         :raises RunRejected: Airflow rejects the run; nothing was started.
         :raises TargetError: no run of the DAG can be started at present.
         """
         dag_id = trigger_dag_id or self.target_dag_id
         if dag_id is None:
-            raise NoTargetError
+            raise NotReplayableError(NO_TARGET)
         if self.target_dag_id not in (None, dag_id) and runs.find(
             str(self.target_dag_id), self.run_id, self.conf
         ):

@@ -63,7 +63,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         :raises TargetError: no run of the target can be started at present.
         """
         from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, NoTargetError, Replay
+        from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
         from airflow_provider_workflow.dispatch.run_errors import RunRejected
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
@@ -78,7 +78,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         try:
             replay = Replay.of(conf)
             dag_id, outcome = replay.start(TaskRuns(context["ti"]), target, origin_of(context))
-        except (NotADeadLetterError, NoTargetError) as error:
+        except NotReplayableError as error:
             raise AirflowFailException(f"The dead letter cannot be replayed: {error}") from None
         except RunRejected as error:
             raise AirflowException(

@@ -8,11 +8,12 @@ authenticate its users. Functions that use the database must not be called in an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+from airflow.api_fastapi.core_api.security import get_user
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from fastapi import Depends
 
@@ -30,27 +31,6 @@ ACTIONS: dict[Action, tuple[str, str | None]] = {
     "start runs": ("POST", "RUN"),
 }
 """HTTP method and entity, as Airflow's auth manager knows what a user may do with a DAG."""
-
-
-def get_user() -> Callable[..., Any]:
-    """The dependency that returns the user of a request, or answers 401: ``app.mount`` inherits none."""
-    from airflow.api_fastapi.core_api.security import get_user
-
-    return get_user
-
-
-def requires_connection(method: str) -> Callable[..., Any]:
-    """
-    The dependency that answers 403 to users who must not use the connection of the path.
-
-    It also applies the rules of teams.
-
-    :param method: ``GET`` or ``PUT``.
-    """
-    from airflow.api_fastapi.core_api.security import requires_access_connection
-
-    check: Callable[..., Any] = requires_access_connection(method)  # type: ignore[arg-type]
-    return check
 
 
 class Reader:
@@ -92,7 +72,7 @@ class Reader:
 
     def may_use_connection(self, connection_id: str | None, method: str = "GET") -> bool:
         """
-        Whether the user may read a connection, as :func:`requires_connection` decides it.
+        Whether the user may read a connection, as ``requires_access_connection`` decides it.
 
         :param connection_id: None for any connection.
         :param method: ``POST`` to add one.
@@ -112,7 +92,7 @@ class Reader:
         return None
 
 
-async def _reader(user: Annotated[Any, Depends(get_user())]) -> Reader:
+async def _reader(user: Annotated[Any, Depends(get_user)]) -> Reader:
     return Reader(user)
 
 

@@ -16,7 +16,7 @@ from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
-from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, quoted
 from airflow_provider_workflow.plugin import access, service
@@ -67,7 +67,7 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
         "message_id": text(letter.message_id),
         "reason": text(conf["reason"]),
         "cause": text(conf["cause"], LONGEST_CAUSE),
-        "delivery_count": letter.delivery_count,
+        "delivery_count": dag_runs.number(letter.run.conf["delivery_count"]),
         "created_at": clock.normal(conf["created_at"]),
         "target_dag_id": text(conf["target_dag_id"]),
         "started_by": starter if run.user is None else f"{starter}, for {run.user}",
@@ -125,7 +125,7 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
     target, run_id = request.trigger_dag_id, request.run_id
     try:
         letter_replay = Replay.of(_conf(connection_id, inbox_id, request.dag_id, run_id, reader))
-    except NotADeadLetterError as error:
+    except NotReplayableError as error:
         title = f"It cannot be replayed: {error}"
         raise PageError(409, "rejected", title, "start a run by hand") from None
     if letter_replay.dead_letter_run_id != run_id:

@@ -175,7 +175,9 @@ class InboxProducer(SharedStreamProducer):
         for settling in self._settling:
             settling.cancel()
         if self._settling:
-            await clock.wait(self._settling, CLOSING_SECONDS)
+            with suppress(TimeoutError):
+                async with clock.timeout(CLOSING_SECONDS):
+                    await asyncio.wait(self._settling)
 
     async def _lease(self, source: Source, health: InboxHealth) -> HeldLease | None:
         """Lease once; None if there are no messages."""

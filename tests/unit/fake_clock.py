@@ -6,8 +6,8 @@ import asyncio
 import heapq
 import inspect
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -121,11 +121,6 @@ class FakeClock:
             timer.cancel()
             for call in calls:
                 call.cancel()
-
-    async def wait(self, futures: Collection[asyncio.Future[Any]], seconds: float) -> None:
-        with suppress(asyncio.TimeoutError):
-            async with self.timeout(seconds):
-                await asyncio.wait(futures)
 
     # As a test moves it
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, Start, TaskRuns, run_id_of, run_id_of_key
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
@@ -149,7 +149,7 @@ def test_a_dead_letter_starts_no_run_with_an_id_of_somebody_else(bench: Workbenc
     bench.put("a", payload={"order_id": {}})
     dispatched(bench, once_per="abs(payload.order_id)")
 
-    with pytest.raises(NotADeadLetterError, match="target_run_id"):
+    with pytest.raises(NotReplayableError, match="target_run_id"):
         Replay.of({**bench.dead_letters["a"], "target_run_id": run_id})
 
 

@@ -21,12 +21,6 @@ async def test_what_takes_longer_than_its_time_is_cancelled() -> None:
     assert never.cancelled()
 
 
-async def test_a_wait_for_others_ends_in_time_and_leaves_them_alone() -> None:
-    never = asyncio.get_running_loop().create_future()
-    await clock.wait({never}, 0)
-    assert not never.done()
-
-
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 REASON = "# real time: "
 """Ends a line that asks for the machine's own time, and says why. The emulator has a clock of its own."""

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.replay import NotADeadLetterError, Replay
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted
@@ -95,7 +95,7 @@ def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: 
     ],
 )
 def test_a_conf_that_is_no_dead_letter_is_rejected(change: dict[str, Any]) -> None:
-    with pytest.raises(NotADeadLetterError):
+    with pytest.raises(NotReplayableError):
         Replay.of({**buried(leased()), **change})
 
 
