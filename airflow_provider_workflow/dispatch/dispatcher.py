@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ class Dispatcher:
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param checks_source: whether a drain fails for its source although there is no capacity.
     :param working: whether runs of leased messages are being started at this moment.
+    :param ended: raised instead of leasing, or starting, anything more; for a task that is being ended.
     :param started: targets of which this drain started a run.
     :param unreachable: the transient error of a lease request with which the drain ended.
     """
@@ -86,6 +87,7 @@ class Dispatcher:
     dead_letter_rules: DeadLetterRules | None = None
     checks_source: bool = True
     working: bool = False
+    ended: BaseException | None = None
     started: set[str] = field(default_factory=set)
     unreachable: WorkflowError | None = None
     _inbox_id: str = ""
@@ -229,6 +231,8 @@ class Dispatcher:
 
     def _goes_on(self) -> bool:
         """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""
+        if self.ended is not None:
+            raise self.ended
         is_broken = self._target_error is not None or self._rejections.probes_left(self.attempt) <= 0
         return not is_broken and clock.now() < self._ends_at and self.counts.handled < self._most_messages
 
@@ -239,7 +243,16 @@ class Dispatcher:
         due, began_at = list(lease.messages), clock.monotonic()
         try:
             self.working = True
+            if self.ended is not None:
+                raise self.ended
             self._start_runs(lease, due)
+            self.working = False
+            tried = len(lease.messages) - len(due)
+            self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
+            if len(self._finished.get(lease.lease_id, (lease, []))[1]) < tried:
+                # What is left to its lease must not be leased by this drain again.
+                self._ends_at = min(self._ends_at, lease.ends_at)
+            self._acknowledge()
         except BaseException as error:
             # execution_timeout and on_kill end a task with exceptions that are no errors.
             self.working = False
@@ -248,13 +261,6 @@ class Dispatcher:
             lease.release(self.hook, [message["id"] for message in due])
             self._acknowledge(at_the_end=not isinstance(error, Exception))
             raise
-        self.working = False
-        tried = len(lease.messages) - len(due)
-        self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
-        if len(self._finished.get(lease.lease_id, (lease, []))[1]) < tried:
-            # What is left to its lease must not be leased by this drain again.
-            self._ends_at = min(self._ends_at, lease.ends_at)
-        self._acknowledge()
         if due and self._target_error is None:
             log.warning(
                 "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end"
@@ -363,7 +369,8 @@ class Dispatcher:
 
     def _finish_message(self, lease: HeldLease, message_id: str) -> None:
         """A message has its run or its dead letter, and may be acknowledged."""
-        self._finished.setdefault(lease.lease_id, (lease, []))[1].append(message_id)
+        # After a failed acknowledgement many leases are kept: without their messages.
+        self._finished.setdefault(lease.lease_id, (replace(lease, messages=[]), []))[1].append(message_id)
 
     def _acknowledge(self, *, at_the_end: bool = False) -> None:
         """
@@ -386,5 +393,7 @@ class Dispatcher:
                     len(message_ids),
                     error,
                 )
-                return
-            del self._finished[lease_id]
+                if error.transient:
+                    return
+            else:
+                del self._finished[lease_id]

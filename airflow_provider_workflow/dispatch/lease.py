@@ -21,6 +21,7 @@ from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     LeaseExpiredError,
     NotFoundError,
+    TransportError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
@@ -260,9 +261,10 @@ def lease_once(hook: WorkflowHook, inbox_id: str, count: int, seconds: int) -> H
     Lease messages. If there are none, check from time to time for quarantined messages.
 
     :param count: messages at most, 1 to 100.
-    :param seconds: length of the lease, 1 to 3600 s.
+    :param seconds: length of the lease, 60 to 3600 s.
     :raises InboxUnusableError: the inbox failed to initialize.
     :raises InboxPausedError: the inbox is paused and has no more messages.
+    :raises TransportError: the answer came too late to use the lease, and the messages are released.
     """
     try:
         answer = hook.lease_messages(inbox_id, count, seconds)
@@ -273,6 +275,10 @@ def lease_once(hook: WorkflowHook, inbox_id: str, count: int, seconds: int) -> H
     if lease is None:
         quarantine.check(hook, inbox_id)
         check_source(inbox_id, answer.get("inbox_attributes") or {})
+    elif lease.seconds_left() <= 0:
+        lease.release(hook, lease.message_ids)
+        text = f"the answer to a lease of {seconds} s took {clock.now() - answer['sent_at']:.0f} s"
+        raise TransportError(f"{text}, which leaves no time to use it. Increase lease_seconds", sent=True)
     return lease
 
 

@@ -50,6 +50,7 @@ class Receiver:
     :param context: of the running task.
     :param counts: counts rejected messages.
     :param working: whether messages are leased and not stored yet; an interruption releases them.
+    :param ended: raised instead of storing anything; for a task that is being ended.
     """
 
     hook: WorkflowHook
@@ -58,6 +59,7 @@ class Receiver:
     context: Any
     counts: Counts = field(default_factory=Counts)
     working: bool = False
+    ended: BaseException | None = None
 
     def stored(self) -> list[Message] | None:
         """
@@ -113,6 +115,8 @@ class Receiver:
         """Release the lease on an error, so that a retry does not find an empty inbox."""
         try:
             self.working = True
+            if self.ended is not None:
+                raise self.ended
             yield
         except Exception:
             lease.release(self.hook, lease.message_ids)

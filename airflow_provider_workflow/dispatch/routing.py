@@ -161,6 +161,7 @@ class Routes:
         trace_context: str | None = None,
     ) -> None:
         self._match = None if match is None else matcher("match", match)
+        self._once_per = once_per
         self._key = None if once_per is None else _searcher("once_per", once_per)
         self._trace_context = None if trace_context is None else _searcher("trace_context", trace_context)
         self._targets: list[tuple[str, Matcher | None]] = []
@@ -190,20 +191,24 @@ class Routes:
         """Whether messages may have a business key."""
         return self._key is not None
 
-    def key(self, message: Content) -> Any:
+    def key(self, message: Content) -> list[Any] | None:
         """
-        The business key of a message; None if it has none, or one of null, false and empty parts only.
+        The business key of a message, behind its expression: a changed expression makes other keys.
+
+        None if it has none, or one of null, false and empty parts only.
 
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         """
         key = self._key(message) if self._key else None
+        if isinstance(key, float) and key.is_integer():
+            key = int(key)
         parts = [key]
         while parts:
             part = parts.pop()
             if isinstance(part, (dict, list)):
                 parts.extend(part.values() if isinstance(part, dict) else part)
             elif not (part is None or part is False or part == ""):
-                return key
+                return [self._once_per, key]
         return None
 
     def trace_context(self, message: Content) -> str | None:

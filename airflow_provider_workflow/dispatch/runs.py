@@ -73,14 +73,12 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     return run_id if is_safe and is_own and len(run_id) <= LONGEST_RUN_ID else prefix + digest
 
 
-def run_id_of_key(key: Any, inbox_id: str) -> str:
+def run_id_of_key(key: list[Any], inbox_id: str) -> str:
     """
     The run id of all messages of an inbox with the same business key. It does not show the key.
 
-    :param key: a JSON value. Numbers of the same value are the same key, a number and a string are not.
+    :param key: of ``Routes.key``.
     """
-    if isinstance(key, float) and key.is_integer():
-        key = int(key)
     inbox, text = _bytes(inbox_id), any_json.dumped(key, sort_keys=True)
     return KEY_PREFIX + hashlib.sha256(b"%d:%b%b" % (len(inbox), inbox, _bytes(text))).hexdigest()
 
@@ -203,7 +201,7 @@ class InboxRuns:
     runs: Runs
     connection_id: str
     inbox_id: str
-    key_of: Callable[[Mapping[str, Any]], Any] | None = None
+    key_of: Callable[[Mapping[str, Any]], list[Any] | None] | None = None
     context_of: Callable[[Mapping[str, Any]], str | None] | None = None
 
     def run_id(self, message: types.LeasedMessage) -> str:

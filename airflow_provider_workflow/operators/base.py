@@ -231,14 +231,17 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
 
     def on_kill(self) -> None:
         """
-        Release the current lease, if any: Airflow is ending the task.
+        Release the current lease, if any, and lease nothing more: Airflow is ending the task.
 
         :raises TaskKilled: the task was working on a lease.
         """
-        if self._worker is not None and self._worker.working:
-            from airflow_provider_workflow.dispatch.lease import TaskKilled
+        if self._worker is None:
+            return
+        from airflow_provider_workflow.dispatch.lease import TaskKilled
 
-            raise TaskKilled(self.inbox)
+        self._worker.ended = TaskKilled(self.inbox)
+        if self._worker.working:
+            raise self._worker.ended
 
 
 def is_of_source(error: Exception) -> bool:

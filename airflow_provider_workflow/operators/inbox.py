@@ -24,8 +24,9 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
-    Without capacity (``max_unfinished_runs``) it ends. Several operators may work on one inbox in parallel: a
-    message still starts one run. By default it has 5 retries, so it retries for five to ten minutes.
+    Without capacity (``max_unfinished_runs``), and after 10 minutes or 10,000 messages, it ends. Several
+    operators may work on one inbox in parallel: a message still starts one run. By default it has 5 retries,
+    so it retries for five to ten minutes.
 
     The task fails without a retry while the service has paused the inbox and drops new events, the inbox is
     missing, or the credentials are rejected.

@@ -216,7 +216,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
                 and before.state == "failed"
                 and before.end_date is not None
                 and clock.now() - before.end_date.timestamp() < ALARM_AGAIN_SECONDS
-                and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id) == name
+                and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id, map_indexes=ti.map_index) == name
             )
             ti.xcom_push(ALARM_KEY, name)
             if is_repeated:
@@ -261,6 +261,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
         if self._alarm is not None:
             hold = ALARM_POLL_SECONDS
+        # The task ends its time itself: at a timeout of the trigger Airflow names no cause.
+        hold = min(hold, remaining)
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,
@@ -277,7 +279,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             trigger=trigger,
             method_name="resume",
             kwargs={"deadline": deadline, "so_far": counts.carry(), "hold_seconds": hold},
-            timeout=timedelta(seconds=remaining),
+            timeout=timedelta(seconds=remaining + hold),
         )
 
     def _poll(self, context: Context, lease: HeldLease | None = None) -> Any:
@@ -337,7 +339,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def _receive(self, receiver: Receiver, lease: HeldLease | None) -> Any:
         auto = self.acknowledge == "auto"
-        if auto and (stored := receiver.stored()) is not None:
+        if auto and lease is None and (stored := receiver.stored()) is not None:
             return stored
         lease = lease or self._lease()
         if lease is None:

@@ -30,7 +30,7 @@ within about 3 s. No message depends on one event, but such a notice would be us
 STATE_SECONDS = 120.0
 """Interval of polls of the inbox's state, which lists of messages do not show."""
 CONFIRM_SECONDS = 60.0
-"""How long a permanent error must last before an alarm: an inbox may be deleted and created again."""
+"""Errors must last so long before an alarm: an inbox may be deleted and created again."""
 ALARM_AGAIN_SECONDS = 6 * 3600.0
 MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
@@ -84,16 +84,15 @@ class SourceAlarm:
         self._reason: str | None = None
         self._due_at = math.inf
 
-    def is_due(self, reason: str | None, confirm_seconds: float = 0.0) -> bool:
+    def is_due(self, reason: str | None) -> bool:
         """
         Whether a notice is due.
 
         :param reason: what is wrong; None if nothing is.
-        :param confirm_seconds: how long a new reason must last.
         """
         now = clock.monotonic()
         if reason != self._reason:
-            self._reason, self._due_at = reason, now + confirm_seconds
+            self._reason, self._due_at = reason, now
         if reason is None or now < self._due_at:
             return False
         self._due_at = now + ALARM_AGAIN_SECONDS
@@ -202,7 +201,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 continue
             if reason:
                 self._tell_active(self.inbox, False)
-            if reason and alarm.is_due(reason, CONFIRM_SECONDS):
+            if reason and health.lasted >= CONFIRM_SECONDS and alarm.is_due(reason):
                 yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.plan import ONCE_PER
+
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.errors import WorkflowError
     from tests.simulation.scheduler import Process
@@ -27,7 +29,7 @@ def key_of(conf: dict[str, Any]) -> Key:
 
 def run_id_of_key(key: Any, inbox_id: str) -> str:
     """The run id of a business key, as ``docs/promise.md`` has it."""
-    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{json.dumps(key)}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{json.dumps([ONCE_PER, key])}".encode()).hexdigest()
     return f"workflow__key__{digest}"
 
 

@@ -146,17 +146,18 @@ class TaskInstance:
     dags_asked: list[str] = field(default_factory=list)
     counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     previous: Any = None
-    xcoms: dict[tuple[str, str], Any] = field(default_factory=dict)
+    xcoms: dict[tuple[str, str, int], Any] = field(default_factory=dict)
     run_id: str = "run_of_this_task"
+    map_index: int = -1
 
     def get_previous_dagrun(self) -> Any:
         return self.previous
 
     def xcom_push(self, key: str, value: Any) -> None:
-        self.xcoms[self.run_id, key] = value
+        self.xcoms[self.run_id, key, self.map_index] = value
 
-    def xcom_pull(self, *, key: str, run_id: str) -> Any:
-        return self.xcoms.get((run_id, key))
+    def xcom_pull(self, *, key: str, run_id: str, map_indexes: int) -> Any:
+        return self.xcoms.get((run_id, key, map_indexes))
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None

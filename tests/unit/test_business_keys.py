@@ -79,6 +79,14 @@ def test_a_key_without_a_value_at_any_depth_is_none(bench: Workbench, once_per: 
     assert ids(dispatched(bench, once_per=once_per)) == {"started": ["a", "b"]}
 
 
+def test_a_changed_expression_makes_other_keys(bench: Workbench) -> None:
+    put(bench, "a", 1)
+    dispatched(bench)
+    bench.put("b", payload={"customer_id": 1})
+
+    assert ids(dispatched(bench, once_per="payload.customer_id")) == {"started": ["b"]}
+
+
 def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own(bench: Workbench) -> None:
     for message_id, key in (
         ("a", 5),
@@ -94,10 +102,10 @@ def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own
 
 
 def test_the_run_id_shows_nothing_of_the_key_and_no_message_or_other_inbox_has_it() -> None:
-    run_id = run_id_of_key("jane@example.com", "inbox")
+    run_id = run_id_of_key(["payload.to", "jane@example.com"], "inbox")
     assert run_id.startswith(KEY_PREFIX)
     assert "jane" not in run_id
-    assert run_id != run_id_of_key("jane@example.com", "another")
+    assert run_id != run_id_of_key(["payload.to", "jane@example.com"], "another")
     assert run_id_of(run_id.removeprefix("workflow__"), "inbox").count("__") == 1
 
 
@@ -125,7 +133,7 @@ def test_a_dead_letter_is_replayed_once_per_key(bench: Workbench) -> None:
     put(bench, "first", "A-0")
     for message_id in ("bad", "worse"):
         put(bench, message_id, "A-1")
-    run_id = run_id_of_key("A-1", bench.inbox_id)
+    run_id = run_id_of_key(["payload.order_id", "A-1"], bench.inbox_id)
     rejects = [lambda asked: api_error(422) if asked.run_id == run_id else None]
     bench.supervisor.faults.extend(rejects)
     dispatched(bench)
@@ -155,7 +163,7 @@ def test_a_dead_letter_starts_no_run_with_an_id_of_somebody_else(bench: Workbenc
 
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_run_that_a_user_started_under_the_id_of_a_key_is_not_taken_for_it(bench: Workbench) -> None:
-    key = "handle", run_id_of_key("A-1", bench.inbox_id)
+    key = "handle", run_id_of_key(["payload.order_id", "A-1"], bench.inbox_id)
     bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id, "message": {"id": "x"}}
     bench.supervisor.users[key] = "jane"
     put(bench, "a", "A-1")

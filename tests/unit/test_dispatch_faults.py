@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from airflow_provider_workflow.client.errors import InvalidRequestError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
@@ -115,6 +117,52 @@ def test_a_task_that_is_ended_after_a_broken_target_releases_the_rest(bench: Wor
     with pytest.raises(TaskTimeout):
         dispatcher.drain()
     assert bench.states == {"a": "leased", "b": "available", "c": "available"}
+
+
+@pytest.mark.parametrize("call", ["lease_messages", "acknowledge_messages"])
+def test_a_task_that_is_ended_during_a_call_of_the_service_starts_nothing_more(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    dispatcher, sound = bench.ready_dispatcher(lease_limit=1), getattr(bench.hook, call)
+
+    def killed(*arguments: Any) -> Any:
+        dispatcher.ended = TaskTimeout()
+        return sound(*arguments)
+
+    bench.put("a", "b")
+    monkeypatch.setattr(bench.hook, call, killed)
+
+    with pytest.raises(TaskTimeout):
+        dispatcher.drain()
+    assert bench.supervisor.started == ["a"] * (call != "lease_messages")
+    assert set(bench.states.values()) == {"available"}
+
+
+def test_a_task_that_times_out_while_it_acknowledges_does_so_in_a_hurry(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound, ends = type(bench.hook).acknowledge_messages, iter([TaskTimeout()])
+
+    def interrupted(*arguments: Any) -> Any:
+        for end in ends:
+            raise end
+        return sound(*arguments)
+
+    bench.put("a", "b")
+    monkeypatch.setattr(type(bench.hook), "acknowledge_messages", interrupted)
+
+    with pytest.raises(TaskTimeout):
+        bench.dispatcher().drain()
+    assert bench.states == {"b": "available"}
+
+
+def test_an_acknowledgement_that_the_service_rejects_holds_up_no_other(bench: Workbench) -> None:
+    bench.put("a", "b")
+    bench.service.fault("status", operation="ack", status=400, times=2)
+
+    with pytest.raises(InvalidRequestError):
+        bench.dispatcher(lease_limit=1).drain()
+    assert bench.states == {"a": "leased"}
 
 
 def test_what_is_done_is_acknowledged_whatever_ends_the_task(bench: Workbench) -> None:

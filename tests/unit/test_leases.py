@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
 from airflow_provider_workflow.dispatch.rejections import probes_of
 from airflow_provider_workflow.dispatch.run_errors import TargetError
@@ -52,6 +52,18 @@ def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeCloc
     fake_clock.set(1200)
 
     assert held(message("a")).seconds_left() == 70.0
+
+
+def test_a_lease_that_is_answered_too_late_is_released(
+    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put("a")
+    answer = bench.hook.lease_messages(bench.inbox_id, 1, 60)
+    monkeypatch.setattr(bench.hook, "lease_messages", lambda *_: fake_clock.advance(31) or answer)
+
+    with pytest.raises(TransportError, match="31 s"):
+        bench.lease(seconds=60)
+    assert bench.states == {"a": "available"}
 
 
 def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_keep_their_order() -> None:

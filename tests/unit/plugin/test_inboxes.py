@@ -196,7 +196,7 @@ def test_a_message_whose_run_has_the_id_of_its_business_key_is_shown_once(
     inbox = connected.open_inbox("orders")
     connected.put("orders", 1, ids=["a"])
     conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": "a"}}
-    DatabaseRuns().start("handle", run_id := run_id_of_key("K-1", inbox), conf, "")
+    DatabaseRuns().start("handle", run_id := run_id_of_key(["payload.key", "K-1"], inbox), conf, "")
 
     (message,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
     assert (message["status"], message["run"]["run_id"]) == ("available", run_id)

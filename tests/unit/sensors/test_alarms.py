@@ -32,7 +32,7 @@ def run_before_failed(bench: Workbench, error: str) -> None:
     """Let the run before have failed just now, in a task with this error of its source."""
     ended_at = datetime.fromtimestamp(clock.now(), UTC)
     bench.ti.previous = SimpleNamespace(run_id="before", state="failed", end_date=ended_at)
-    bench.ti.xcoms["before", "workflow_alarm"] = error
+    bench.ti.xcoms["before", "workflow_alarm", -1] = error
 
 
 SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
@@ -61,7 +61,7 @@ def test_the_run_after_that_waits_for_six_hours(
     bench.ti.try_number, bench.ti.run_id = 2, "before"
     with pytest.raises(AirflowFailException, match=text):
         Task(bench).execute()
-    run_before_failed(bench, bench.ti.xcoms["before", "workflow_alarm"])
+    run_before_failed(bench, bench.ti.xcoms["before", "workflow_alarm", -1])
     bench.ti.run_id = "after"
     task = Task(bench)
     deferral = task.execute()
@@ -87,6 +87,29 @@ def test_a_run_after_one_that_succeeded_or_failed_otherwise_does_not_wait(
 
     with pytest.raises(AirflowFailException, match="abandoned"):
         Task(bench).execute()
+
+
+def test_the_alarm_of_another_map_index_holds_none_back(bench: Workbench) -> None:
+    paused(bench)
+    run_before_failed(bench, "InboxNotActiveError")
+    bench.ti.map_index, bench.ti.try_number = 1, 2
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        Task(bench).execute()
+
+
+def test_a_sensor_whose_time_ends_meanwhile_names_the_source(bench: Workbench, fake_clock: FakeClock) -> None:
+    paused(bench)
+    run_before_failed(bench, "InboxNotActiveError")
+    task = Task(bench, timeout=400)
+    deferral = task.execute()
+    fake_clock.advance(300)
+    deferral = task.resume(deferral, {"status": "poll"})
+    assert deferral.trigger.hold_seconds == 100 < deferral.timeout.total_seconds()
+
+    fake_clock.advance(100)
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task.resume(deferral, {"status": "poll"})
 
 
 def test_it_goes_on_when_the_source_is_corrected(bench: Workbench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
@@ -116,6 +117,18 @@ def test_a_task_that_is_being_ended_keeps_what_it_has_begun_to_store(bench: Work
 
     assert [message["id"] for message in task.execute()] == ["a"]
     assert bench.states == {}
+
+
+@pytest.mark.since(3, 3, "the task state store")
+def test_a_lease_of_the_trigger_is_released_if_the_store_does_not_answer(bench: Workbench) -> None:
+    task = Task(bench, trigger_dag_id=None)
+    deferral = task.execute()
+    bench.put("a")
+    task.store.get = Mock(side_effect=ConnectionError)  # type: ignore[method-assign]
+
+    with pytest.raises(ConnectionError):
+        task.resume(deferral, task.leased())
+    assert bench.states == {"a": "available"}
 
 
 def test_a_task_that_works_on_nothing_is_ended_without_more_ado(bench: Workbench) -> None:

@@ -285,6 +285,20 @@ async def test_another_pause_is_another_alarm(bench: Workbench, day: Day) -> Non
     assert 2000 < second < 2300
 
 
+async def test_an_error_during_an_alarm_is_no_new_alarm(bench: Workbench, day: Day) -> None:
+    day.at(100, lambda: bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication"))
+    day.at(2000, lambda: bench.service.fault("status", operation="list_messages", status=403, times=1))
+
+    assert len(await day.notices(trigger(), until=3600)) == 1
+
+
+async def test_after_an_outage_an_alarm_comes_no_later(bench: Workbench, day: Day) -> None:
+    bench.service.fault("status", operation="list_messages", status=503, times=8)
+    day.at(640, lambda: bench.service.store.inboxes.delete(bench.inbox_id))
+
+    assert [640 < notice < 940 for notice in await day.notices(trigger(), until=1400)] == [True]
+
+
 async def test_a_connection_that_is_fixed_is_used(
     bench: Workbench, day: Day, monkeypatch: pytest.MonkeyPatch
 ) -> None:
