@@ -12,7 +12,6 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -21,16 +20,14 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.answers import failure, request_of
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
     RateLimitError,
     ServerError,
     WorkflowAPIError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.exchange import is_token_rejected
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import AccessToken, token_key
-from airflow_provider_workflow.client.wire import Answer, Request, plain
+from airflow_provider_workflow.client.tokens import AccessToken
+from airflow_provider_workflow.client.wire import Answer, plain
 
 if TYPE_CHECKING:
     import aiohttp
@@ -46,74 +43,26 @@ class BusyStreamError(Exception):
     """An event stream has too many events, which would keep the event loop busy, and is closed."""
 
 
-class EventCounter:
-    """Counts the events of a stream that arrives in chunks of any size."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._second = clock.monotonic()
-        self._in_second = 0
-
-    def feed(self, chunk: bytes) -> int:
-        """
-        Add bytes to the stream.
-
-        :param chunk: the next bytes of the stream.
-        :return: the number of events that begin.
-        :raises BusyStreamError: there are too many in a second.
-        """
-        received = self._rest + chunk
-        self._rest = received[1 - len(DATA) :]
-        events = received.count(DATA)
-        if clock.monotonic() - self._second >= 1:
-            self._second, self._in_second = clock.monotonic(), 0
-        self._in_second += events
-        if self._in_second > MOST_EVENTS:
-            raise BusyStreamError
-        return events
-
-
 SILENCE_SECONDS = 60.0
 """Read timeout: the duration of four keep-alive intervals."""
 
 
 async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[bool, None]:
     """
-    Open the event stream of an inbox, with a new token if the cached one is rejected.
+    Open the event stream of an inbox.
 
     Yields False when connected, then True for each chunk with events, until the service ends the stream.
 
-    :raises WorkflowError: the stream could not be opened, or the connection was lost.
+    :raises WorkflowError: the stream could not be opened, or the connection was lost. A rejected token is
+        renewed by the next poll.
+    :raises BusyStreamError: it has too many events.
     """
-    call = api.events(inbox_id)
-    key = token_key(client.settings, client.settings.scope)
-    renewed = False
-    while True:
-        token, is_new = await client.run(client.token_of(client.settings.scope))
-        try:
-            async with aclosing(_read(client, client.build(call, token), token)) as events:
-                async for event in events:
-                    yield event
-            return
-        except AuthenticationError as error:
-            # Streams reconnect often, and must not renew the token, which all calls share, each time.
-            if not is_token_rejected(error) or token.blameless:
-                raise
-            if renewed or is_new:
-                if client.tokens.usable(key) == token:
-                    client.tokens.put(key, replace(token, blameless=True))
-                raise
-        client.tokens.drop(key, token.value)
-        renewed = True
-
-
-async def _read(
-    client: AsyncWorkflowClient, request: Request, token: AccessToken
-) -> AsyncGenerator[bool, None]:
     import aiohttp
 
     from airflow_provider_workflow.client.over_aiohttp import fault, next_chunk
 
+    token, _ = await client.run(client.token_of(client.settings.scope))
+    request = client.build(api.events(inbox_id), token)
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     try:
         async with client.session.get(
@@ -126,9 +75,16 @@ async def _read(
             if not _is_event_stream(response):
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
-            counter = EventCounter()
+            rest, second, in_second = b"", clock.monotonic(), 0
             while chunk := await next_chunk(response):
-                if counter.feed(chunk):
+                received = rest + chunk
+                rest, events = received[1 - len(DATA) :], received.count(DATA)
+                if clock.monotonic() - second >= 1:
+                    second, in_second = clock.monotonic(), 0
+                in_second += events
+                if in_second > MOST_EVENTS:
+                    raise BusyStreamError
+                if events:
                     yield True
             return
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -174,40 +130,9 @@ REFUSED_SECONDS = 300.0
 """Pause before a stream that was rejected (4xx other than 429) is opened again (docs/service.md 5)."""
 
 
-class WakeUps:
-    """The wake-ups of one trigger by a stream; one that occurs between two waits ends the next wait."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def wake_up(self) -> None:
-        self._event.set()
-
-    async def wait(self, seconds: float) -> bool:
-        """
-        Wait for a wake-up.
-
-        :param seconds: maximum duration, 0 or more.
-        :return: whether there was one.
-        """
-        try:
-            if not self._event.is_set():
-                async with clock.timeout(seconds):
-                    await self._event.wait()
-        except TimeoutError:
-            return False
-        self._event.clear()
-        return True
-
-
-@dataclass
-class _Stream:
-    waiting: set[WakeUps] = field(default_factory=set)
-    task: asyncio.Task[None] | None = None
-
-
 # The key includes the session, so that no stream outlives the session on which it was opened.
 _Key = tuple["aiohttp.ClientSession", Settings, str]
+_Stream = tuple[set[asyncio.Event], asyncio.Task[None]]
 _streams: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Stream]] = WeakKeyDictionary()
 
 
@@ -216,9 +141,9 @@ async def listen(
     client: AsyncWorkflowClient,
     inbox_id: str,
     streams: int,
-) -> AsyncIterator[WakeUps | None]:
+) -> AsyncIterator[asyncio.Event | None]:
     """
-    Wake-ups by the events of an inbox, from the stream that this event loop shares.
+    An event that each event of an inbox sets, by the stream that this event loop shares.
 
     :param streams: maximum number of open streams; None is yielded beyond it, and always if it is 0.
     """
@@ -227,29 +152,30 @@ async def listen(
     if streams == 0 or (key not in of_loop and len(of_loop) >= streams):
         yield None
         return
-    wake_ups = WakeUps()
-    stream = of_loop.setdefault(key, _Stream())
-    stream.waiting.add(wake_ups)
-    if stream.task is None:
-        stream.task = asyncio.create_task(_keep_open(client, inbox_id, stream))
+    if key not in of_loop:
+        new: set[asyncio.Event] = set()
+        of_loop[key] = new, asyncio.create_task(_keep_open(client, inbox_id, new))
+    listeners, task = of_loop[key]
+    wake_up = asyncio.Event()
+    listeners.add(wake_up)
     try:
-        yield wake_ups
+        yield wake_up
     finally:
-        stream.waiting.discard(wake_ups)
-        if not stream.waiting:
+        listeners.discard(wake_up)
+        if not listeners:
             of_loop.pop(key, None)
-            await end(stream.task)
+            await end(task)
 
 
-async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, stream: _Stream) -> None:
+async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[asyncio.Event]) -> None:
     failures = 0
-    while stream.waiting:
+    while listeners:
         error: Exception | None = None
         try:
             async with aclosing(events_of(client, inbox_id)) as events:
                 async for has_events in events:
-                    for wake_ups in stream.waiting:
-                        wake_ups.wake_up()
+                    for wake_up in listeners:
+                        wake_up.set()
                     failures = 0 if has_events else failures
         except WorkflowError as fault:
             error = fault

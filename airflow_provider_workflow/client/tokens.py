@@ -80,15 +80,12 @@ class AccessToken:
     :param renew_at: from this time on it is renewed before use.
     :param expires_at: from this time on the service rejects it.
     :param issued: whether this process requested it; otherwise it is from the store of user tokens.
-    :param blameless: whether an event stream was rejected with this token when it was new: another one would
-        be rejected as well.
     """
 
     value: str = field(repr=False)
     renew_at: float
     expires_at: float
     issued: bool = True
-    blameless: bool = False
 
 
 def token_of_user(tokens: UserTokens, *, issued: bool) -> AccessToken:

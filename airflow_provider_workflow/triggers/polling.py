@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +22,6 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.client import AsyncWorkflowClient
-    from airflow_provider_workflow.client.event_stream import WakeUps
 
 LONG_SERIES_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""
@@ -125,12 +125,12 @@ class Waits:
 
     A wake-up ends a wait, though not its first second, and resets the intervals.
 
-    :param wake_ups: of the inbox's event stream; None only polls.
+    :param wake_up: set by the inbox's event stream; None only polls.
     """
 
-    def __init__(self, options: PollingOptions, wake_ups: WakeUps | None) -> None:
+    def __init__(self, options: PollingOptions, wake_up: asyncio.Event | None) -> None:
         self._options = options
-        self._wake_ups = wake_ups
+        self._wake_up = wake_up
         self.reset()
 
     def reset(self) -> None:
@@ -147,11 +147,14 @@ class Waits:
         seconds = max(least, min(self._interval, most))
         seconds += -(clock.monotonic() + seconds) % TICK_SECONDS
         self._interval = min(self._interval * 2, self._options.max_poll_interval)
-        if self._wake_ups is None:
+        if self._wake_up is None:
             await clock.async_sleep(seconds)
             return
         await clock.async_sleep(least)
-        if await self._wake_ups.wait(seconds - least):
+        with suppress(TimeoutError):
+            async with clock.timeout(seconds - least):
+                await self._wake_up.wait()
+            self._wake_up.clear()
             self.reset()
 
 
@@ -181,10 +184,10 @@ async def opened(options: PollingOptions, health: InboxHealth) -> AsyncIterator[
     async with WorkflowHook(options.workflow_conn_id).async_client() as client:
         inbox = await look_up(client, options.inbox)
         streams = max_event_streams() if options.wake_on_events else 0
-        async with event_stream.listen(client, inbox["id"], streams) as wake_ups:
+        async with event_stream.listen(client, inbox["id"], streams) as wake_up:
             if health.errors == 0:
                 _log_wait(options, client, health.log)
-            yield Source(client, inbox, Waits(options, wake_ups))
+            yield Source(client, inbox, Waits(options, wake_up))
 
 
 def _log_wait(options: PollingOptions, client: AsyncWorkflowClient, log: logging.Logger) -> None:

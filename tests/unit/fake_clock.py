@@ -6,10 +6,11 @@ import asyncio
 import heapq
 import inspect
 import itertools
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 START = 1_000_000.0
 """What a clock shows at first. A round number of seconds, so that sums of pauses stay exact."""
@@ -159,6 +160,11 @@ class FakeClock:
         """Move the clock to a moment, which may be over."""
         self.advance(moment - self._time)
 
+    def skip(self) -> None:
+        """Move the clock to what is due next, and let it happen."""
+        if timer := self._next_until(math.inf):
+            self._act_on(timer)
+
     # Several tasks
 
     def hold(self) -> None:
@@ -214,3 +220,17 @@ class FakeClock:
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.at(self._time + seconds, lambda: sleeper.done() or sleeper.set_result(None))
         await sleeper
+
+
+class TimedEvent(asyncio.Event):
+    """An event of which each wait lets the time of a clock pass."""
+
+    def __init__(self, fake_clock: FakeClock) -> None:
+        super().__init__()
+        self.clock = fake_clock
+
+    async def wait(self) -> Literal[True]:
+        while not self.is_set():
+            await asyncio.sleep(0)
+            self.clock.skip()
+        return True

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import event_stream
+from airflow_provider_workflow.client import event_stream, over_aiohttp
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
-from airflow_provider_workflow.client.event_stream import BusyStreamError, EventCounter, WakeUps, listen
+from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
@@ -41,14 +41,17 @@ async def nothing_leaks() -> AsyncIterator[None]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def is_woken_up(listener: WakeUps) -> bool:
-    return await asyncio.wait_for(listener.wait(seconds=86400), LONG)  # which do not pass by the fake clock
+async def is_woken_up(listener: asyncio.Event | None) -> bool:
+    assert listener is not None
+    await asyncio.wait_for(listener.wait(), LONG)
+    listener.clear()
+    return True
 
 
-async def silent(listener: WakeUps) -> bool:
+async def silent(listener: asyncio.Event | None) -> bool:
     """Whether the listener is not woken up within a moment."""
     await asyncio.sleep(0.05)
-    return not await listener.wait(0)
+    return listener is not None and not listener.is_set()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -129,13 +132,26 @@ async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
     assert caplog.text.count("broke: KeyError") == 1
 
 
-def test_100_events_in_each_second_are_accepted_and_no_more(fake_clock: FakeClock) -> None:
-    counter = EventCounter()
-    for _ in range(5):
-        assert counter.feed(b"data: {}\n\n" * 100) == 100
+async def test_100_events_in_each_second_are_accepted_and_no_more(
+    client: AsyncWorkflowClient,
+    inbox: str,
+    fake_clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chunks = [b"data: {}\n\n" * 100, b"da", b"ta: {}\n\n" + b"data: {}\n\n" * 99, b"data: {}\n\n" * 101]
+    sound = over_aiohttp.next_chunk
+
+    async def next_chunk(response: Any) -> bytes:
+        if response.content_type != "text/event-stream":
+            return await sound(response)
         fake_clock.advance(1)
-    with pytest.raises(BusyStreamError):
-        counter.feed(b"data: {}\n\n" * 101)
+        return chunks.pop(0)
+
+    monkeypatch.setattr(over_aiohttp, "next_chunk", next_chunk)
+    async with listen(client, inbox, STREAMS):
+        await until(lambda: "closed for 300 s" in caplog.text)
+    assert chunks == []
 
 
 async def turns(count: int = 10) -> None:
@@ -198,18 +214,3 @@ async def test_a_stream_that_misses_a_cancellation_ends_at_the_next(
     await began.wait()
     await cancelled_again_and_again(task)
     await ends_cancelled(task)
-
-
-async def test_a_cancellation_that_comes_with_a_wake_up_is_not_lost() -> None:
-    async def wait_for(wake_ups: WakeUps) -> None:
-        await wake_ups.wait(LONG)
-        await asyncio.Event().wait()
-
-    for turns_later in range(5):
-        wake_ups = WakeUps()
-        task = asyncio.ensure_future(wait_for(wake_ups))
-        await turns()
-        wake_ups.wake_up()
-        await turns(turns_later)
-        task.cancel()
-        await ends_cancelled(task)

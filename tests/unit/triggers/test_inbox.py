@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from unittest.mock import AsyncMock
@@ -22,43 +22,23 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.counted import Counted
-from tests.unit.fake_clock import FakeClock, nothing
+from tests.unit.fake_clock import FakeClock, TimedEvent, nothing
 from tests.unit.workbench import INBOX, Workbench
 
 pytestmark = pytest.mark.usefixtures("fake_clock")
 
 
-class FakeWakeUps:
-    """
-    Wake-ups at given waits.
-
-    :param woken: the results of the waits, in turn; False after the last.
-    """
-
-    def __init__(self, *woken: bool) -> None:
-        self.woken = list(woken)
-        self.waited: list[float] = []
-        self.closed = False
-        self.then: Callable[[int], None] = lambda count: None
-
-    async def wait(self, seconds: float) -> bool:
-        self.waited.append(seconds)
-        self.then(len(self.waited))
-        return self.woken.pop(0) if self.woken else False
+@pytest.fixture
+def wake_up(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> TimedEvent:
+    """Is set by the event stream."""
+    event = TimedEvent(fake_clock)
 
     @asynccontextmanager
-    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[FakeWakeUps | None]:
-        try:
-            yield self if streams else None
-        finally:
-            self.closed = True
+    async def listen(client: Any, inbox_id: str, streams: int) -> AsyncIterator[TimedEvent | None]:
+        yield event if streams else None
 
-
-@pytest.fixture
-def wake_ups(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeWakeUps:
-    fake = FakeWakeUps()
-    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", fake.listen)
-    return fake
+    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", listen)
+    return event
 
 
 def trigger(**arguments: Any) -> WorkflowInboxTrigger:
@@ -168,13 +148,12 @@ async def test_a_lease_that_is_too_large_to_hand_over_is_left_to_the_task(bench:
     assert bench.states == {"big": "available"}
 
 
-async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_ups: FakeWakeUps) -> None:
+async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_up: TimedEvent) -> None:
     bench.put("a")
     running = trigger(wake_on_events=True).run()
     await anext(running)
     await running.aclose()
 
-    assert wake_ups.closed
     assert bench.states == {"a": "leased"}
     assert bench.service.count("release") == 0
 
@@ -209,19 +188,21 @@ async def test_the_interval_doubles_while_the_inbox_stays_empty(
     assert fake_clock.slept == [5, 10, 20, 40, 60, 60]
 
 
-async def test_a_wake_up_resets_the_interval(bench: Workbench, wake_ups: FakeWakeUps) -> None:
-    wake_ups.woken = [False, False, True, False]
-    wake_ups.then = lambda count: bench.put("a") if count == 6 else None
+async def test_a_wake_up_resets_the_interval(
+    bench: Workbench, fake_clock: FakeClock, wake_up: TimedEvent
+) -> None:
+    fake_clock.at(fake_clock.start + 20, wake_up.set)
+    fake_clock.at(fake_clock.start + 34, lambda: bench.put("a"))
     await fire(trigger(wake_on_events=True))
 
-    # A wake-up within the first second ends the wait after it.
-    assert wake_ups.waited == [4, 9, 19, 4, 9, 19]
+    # After 0, 5, 15, 20, 25 and 35 seconds.
+    assert (bench.service.count("lease"), fake_clock.elapsed) == (6, 35)
 
 
 async def test_wake_ups_do_not_hasten_what_fails(
-    bench: Workbench, fake_clock: FakeClock, wake_ups: FakeWakeUps
+    bench: Workbench, fake_clock: FakeClock, wake_up: TimedEvent
 ) -> None:
-    wake_ups.woken = [True] * 100
+    wake_up.set()
     bench.put("a")
     bench.service.fault("status", operation="lease", status=503, times=4)
     await fire(trigger(wake_on_events=True))
@@ -231,13 +212,13 @@ async def test_wake_ups_do_not_hasten_what_fails(
 
 
 async def test_a_wake_up_for_what_others_lease_is_answered_once_a_second(
-    bench: Workbench, fake_clock: FakeClock, wake_ups: FakeWakeUps
+    bench: Workbench, fake_clock: FakeClock, wake_up: TimedEvent
 ) -> None:
-    wake_ups.woken = [True] * 100
-    wake_ups.then = lambda count: bench.put("a") if count == 5 else None
+    wake_up.set()
+    fake_clock.then(*[wake_up.set] * 5, lambda: bench.put("a"))
     await fire(trigger(wake_on_events=True))
 
-    assert fake_clock.slept == [1, 1, 1, 1, 1]
+    assert fake_clock.slept == [1, 1, 1, 1, 1, 1]
 
 
 async def test_a_certificate_that_does_not_verify_is_left_to_the_task(

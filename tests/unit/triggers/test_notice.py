@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +20,7 @@ from airflow_provider_workflow.triggers.notice import (
     WorkflowInboxNoticeTrigger,
 )
 from tests.unit.counted import Counted
-from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_clock import FakeClock, TimedEvent
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -41,8 +40,7 @@ class Day:
         self.bench = bench
         self.clock = fake_clock
         self.listeners = 0
-        self._rung = False
-        self._told: list[float] = []
+        self.wake_up = TimedEvent(fake_clock)
         fake_clock.moved_along.append(bench.service.store.clock)
 
     @property
@@ -68,12 +66,10 @@ class Day:
             except Exception as error:
                 # Not an exception that a watcher survives.
                 raise Over(error) from error
-            self._rung = self._rung or told
+            if told:
+                self.wake_up.set()
 
-        moment = self.clock.start + second
-        self.clock.at(moment, happen)
-        if told:
-            self._told.append(moment)
+        self.clock.at(self.clock.start + second, happen)
 
     def ends(self, second: float) -> None:
         self.clock.at(self.clock.start + second, Mock(side_effect=Over))
@@ -81,23 +77,14 @@ class Day:
     def put(self, second: float, *ids: str, told: bool = True) -> None:
         self.at(second, lambda: self.bench.put(*ids), told=told)
 
-    async def wait(self, seconds: float) -> bool:
-        now = self.clock.now()
-        told = min((each for each in self._told if now < each <= now + seconds), default=now + seconds)
-        if not self._rung:
-            self.clock.set(told)
-        rung, self._rung = self._rung, False
-        await asyncio.sleep(0)
-        return rung
-
     @asynccontextmanager
-    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[Day | None]:
+    async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[TimedEvent | None]:
         if not streams:
             yield None
             return
         self.listeners += 1
         try:
-            yield self
+            yield self.wake_up
         finally:
             self.listeners -= 1
 
