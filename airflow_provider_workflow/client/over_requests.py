@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import time  # real time: as that of sockets
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import requests
@@ -28,9 +27,10 @@ NOT_SENT = (NewConnectionError, ConnectTimeoutError, ProxyError, ssl.SSLCertVeri
 """Causes of errors after which the service has not received the request."""
 
 
-class _Adapter(HTTPAdapter):
+class RequestsWire(HTTPAdapter):
     """
-    Trusts the certificates of the connection, and not those of ``certifi``.
+    Connections, which stay open between calls. Without a session there are no cookies and no redirects, and
+    nothing is read from the environment. It trusts the certificates of the connection, not of ``certifi``.
 
     :param tls: verifies certificates; None: they are not verified.
     """
@@ -54,33 +54,6 @@ class _Adapter(HTTPAdapter):
     def cert_verify(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: the base class would add the certificates of ``certifi``."""
 
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        """
-        Return None: redirects are not followed.
-
-        The base class would raise for an invalid URL, and the caller would not learn of the redirect.
-        """
-
-
-class RequestsWire:
-    """
-    One session: connections stay open between calls.
-
-    :param tls: verifies certificates; None: they are not verified.
-    """
-
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
-        self._session = _Session()
-        self._session.trust_env = False
-        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, _Adapter(tls))
-
-    def close(self) -> None:
-        self._session.close()
-
     def exchange(self, request: Request) -> Answer:
         """
         Send a request and read its complete answer.
@@ -90,16 +63,18 @@ class RequestsWire:
         """
         ends_at = time.monotonic() + request.timeout
         try:
-            response = self._session.request(
+            prepared = requests.Request(
                 request.method,
                 request.url,
                 params=dict(request.query),
                 headers=dict(request.headers),
                 data=request.body,
-                timeout=request.timeout,
-                allow_redirects=False,
-                proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
+            ).prepare()
+            response = self.send(
+                prepared,
                 stream=True,
+                timeout=request.timeout,
+                proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
             )
             return _answer(response, request.limit, ends_at)
         except (requests.RequestException, HTTPError, OSError) as error:
