@@ -69,18 +69,6 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     return value
 
 
-def id_of(settings: Settings, inbox: str) -> Generator[Call[Any], Any, str]:
-    """
-    The id of an inbox; without a call if it is known. The inbox may have been deleted since.
-
-    :param inbox: id or name.
-    :raises NotFoundError: no inbox of this connection has the name.
-    """
-    if is_id(inbox):
-        return inbox
-    return _known.get((settings, inbox)) or (yield from look_up(settings, inbox))
-
-
 def _is_being_deleted(value: Any) -> bool:
     """Whether the inbox in an answer is being deleted."""
     if not isinstance(value, dict):

@@ -10,14 +10,13 @@ Nothing here raises: a failing report must not stop a task or a trigger.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
-from airflow_provider_workflow import clock, observers, types
-from airflow_provider_workflow.client import inboxes
-from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow import clock, observers
+from airflow_provider_workflow.client.inboxes import first_messages
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import quarantine_check_seconds
 
@@ -38,36 +37,31 @@ _reported: LRUCache[tuple[str, str, str], None] = LRUCache(100_000)
 _checked_at: dict[tuple[str, str], float] = {}
 
 
-def check(hook: WorkflowHook, inbox: str) -> None:
+def check(hook: WorkflowHook, inbox_id: str) -> None:
     """
     List the messages of an inbox, if a check is due in this process, and report the quarantined ones.
 
     For tasks. One request for each page of the listing, at most 5, without retries.
-
-    :param inbox: id or name.
     """
     conn_id = hook.workflow_conn_id
     try:
-        if _is_due(conn_id, inbox):
-            report(hook.run_once(_listing(hook.settings, inbox)), inbox=inbox, conn_id=conn_id)
+        if _is_due(conn_id, inbox_id):
+            messages, _ = hook.run_once(first_messages(inbox_id, MOST_PAGES))
+            report(messages, inbox=inbox_id, conn_id=conn_id)
     except Exception as error:
-        _log_failure(inbox, error)
+        _log_failure(inbox_id, error)
 
 
-async def check_in_loop(client: AsyncWorkflowClient, inbox: str) -> None:
-    """
-    The same check in a trigger.
-
-    :param inbox: id or name.
-    """
+async def check_in_loop(client: AsyncWorkflowClient, inbox_id: str) -> None:
+    """The same check in a trigger."""
     conn_id = client.settings.connection_id
     try:
-        if _is_due(conn_id, inbox):
+        if _is_due(conn_id, inbox_id):
             async with clock.timeout(LONGEST_CHECK_SECONDS):
-                messages = await client.run(_listing(client.settings, inbox))
-            report(messages, inbox=inbox, conn_id=conn_id)
+                messages, _ = await client.run(first_messages(inbox_id, MOST_PAGES))
+            report(messages, inbox=inbox_id, conn_id=conn_id)
     except Exception as error:
-        _log_failure(inbox, error)
+        _log_failure(inbox_id, error)
 
 
 def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -> None:
@@ -91,14 +85,9 @@ def report(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -
     observers.tell("quarantined", inbox=inbox, conn_id=conn_id, count=len(new))
 
 
-def _listing(settings: Settings, inbox: str) -> Generator[Any, Any, list[types.ListedMessage]]:
-    inbox_id = yield from inboxes.id_of(settings, inbox)
-    return (yield from inboxes.first_messages(inbox_id, MOST_PAGES))[0]
-
-
-def _is_due(conn_id: str, inbox: str) -> bool:
+def _is_due(conn_id: str, inbox_id: str) -> bool:
     interval, now = quarantine_check_seconds(), clock.monotonic()
-    key = conn_id, observers.name_of(inbox)
+    key = conn_id, inbox_id
     before = _checked_at.get(key)
     if interval <= 0 or (before is not None and now - before < interval):
         return False
@@ -106,6 +95,6 @@ def _is_due(conn_id: str, inbox: str) -> bool:
     return True
 
 
-def _log_failure(inbox: str, error: Exception) -> None:
-    cause = plain(str(error)) or type(error).__name__
-    log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", plain(inbox), cause)
+def _log_failure(inbox_id: str, error: Exception) -> None:
+    name, cause = plain(observers.name_of(inbox_id)), plain(str(error)) or type(error).__name__
+    log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", name, cause)

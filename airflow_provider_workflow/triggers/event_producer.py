@@ -191,7 +191,7 @@ class InboxProducer(SharedStreamProducer):
         health.seen(answer.get("inbox_attributes") or {})
         lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
         if lease is None:
-            await quarantine.check_in_loop(source.client, options.inbox)
+            await quarantine.check_in_loop(source.client, inbox_id)
         return lease
 
     async def _batches(self, lease: HeldLease) -> list[Batch]:

@@ -141,7 +141,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             return POLL
         health.seen(attributes)
         if lease is None:
-            await quarantine.check_in_loop(source.client, self.inbox)
+            await quarantine.check_in_loop(source.client, source.inbox["id"])
             return None
         try:
             text = await asyncio.to_thread(lease.hand_off)

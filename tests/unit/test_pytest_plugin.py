@@ -46,7 +46,7 @@ def test_each_test_gets_the_alarm_for_a_quarantined_message(
         WorkflowHook().lease_messages("orders", lease_seconds=60)
         workflow_emulator.advance(61)
 
-    quarantine.check(WorkflowHook(), "orders")
+    quarantine.check(WorkflowHook(), WorkflowHook().get_inbox("orders")["id"])
 
     assert [each.levelno for each in caplog.records].count(logging.ERROR) == 1
 

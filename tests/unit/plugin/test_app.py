@@ -29,6 +29,7 @@ from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.registration import WorkflowPlugin
 from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.cli.burying import Burying
+from tests.unit.client.calls import SOME_ID
 from tests.unit.client.stores import logged_in
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
@@ -264,7 +265,7 @@ def test_all_requests_of_an_answer_share_4_seconds(
 
 @pytest.mark.parametrize(
     "look",
-    [lambda op: op.get(LIST), lambda _: quarantine.check(WorkflowHook(), "orders")],
+    [lambda op: op.get(LIST), lambda _: quarantine.check(WorkflowHook(), SOME_ID)],
     ids=["page", "quarantine check"],
 )
 def test_the_renewal_of_a_user_s_tokens_has_its_full_time(
