@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cachetools import LRUCache
-
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, user_tokens
 from airflow_provider_workflow.client.call import CarryThrough, InThread
@@ -104,7 +102,8 @@ class TokenCache:
 
     def __init__(self) -> None:
         self._tokens: dict[Key, AccessToken] = {}
-        self._rejected: LRUCache[str, str] = LRUCache(1_000)
+        self.rejected: dict[str, str] = {}
+        """Access and refresh tokens that this process does not send again, and why."""
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
 
@@ -151,22 +150,11 @@ class TokenCache:
             cached = self._tokens.get(key)
             if cached is not None and cached.value == value:
                 del self._tokens[key]
-                self._rejected[value] = "the service rejected it before it expired"
+                self.rejected[value] = "the service rejected it before it expired"
 
     def forget(self, key: Key) -> None:
         """Remove a token, as the user has logged in again."""
         self._tokens.pop(key, None)
-
-    def reject(self, value: str, reason: str) -> None:
-        """Record a token that is, or may be, invalid: this process does not send it again."""
-        with self._lock:
-            self._rejected[value] = reason
-
-    def why_rejected(self, value: str) -> str | None:
-        """The reason that was recorded for an access token or refresh token, or None."""
-        with self._lock:
-            reason: str | None = self._rejected.get(value)
-            return reason
 
     def forget_renewals(self) -> None:
         """In a forked child: drop the renewals, which the parent performs and which never end here."""
@@ -236,12 +224,12 @@ def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Gen
         if (token := cache.postpone(key)) is not None:
             return token
         raise LoginRequiredError(key.user, user_tokens.NONE_STORED)
-    if clock.now() < stored.expires_at and cache.why_rejected(stored.access_token) is None:
+    if clock.now() < stored.expires_at and stored.access_token not in cache.rejected:
         # If it is due, the caller still uses it while the token endpoint is unavailable.
         token = cache.put(key, token_of_user(stored, issued=False))
         if clock.now() < stored.renew_at:
             return token
-    if (reason := cache.why_rejected(stored.refresh_token)) is not None:
+    if (reason := cache.rejected.get(stored.refresh_token)) is not None:
         raise LoginRequiredError(key.user, reason)
-    renewed, issued = yield from user_tokens.renew(store, stored, key.user, cache.reject)
+    renewed, issued = yield from user_tokens.renew(store, stored, key.user, cache.rejected.__setitem__)
     return cache.put(key, token_of_user(renewed, issued=issued))
