@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import filled
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, LEASE_LIMIT, filled, within
 
 TASK_LEASE_SECONDS = (60, 3600)
 """No run is started in the last 30 s of a lease, so a shorter lease would leave no time."""
@@ -26,12 +26,21 @@ class Limits:
     :param lease_seconds: length of a lease, 60 to 3600 s.
     :param max_messages: messages in all, 1 or more; None for 10,000.
     :param max_unfinished_runs: runs that each target may have queued and running; None for any number.
+    :raises ValueError: one is out of range; the text names it and the range.
     """
 
     lease_limit: int = 100
     lease_seconds: int = 300
     max_messages: int | None = None
     max_unfinished_runs: int | None = None
+
+    def __post_init__(self) -> None:
+        within("lease_limit", self.lease_limit, LEASE_LIMIT)
+        within("lease_seconds", self.lease_seconds, TASK_LEASE_SECONDS)
+        if self.max_messages is not None:
+            within("max_messages", self.max_messages, ANY_NUMBER)
+        if self.max_unfinished_runs is not None:
+            within("max_unfinished_runs", self.max_unfinished_runs, ANY_NUMBER)
 
     @property
     def first_lease(self) -> int:

@@ -26,9 +26,8 @@ from airflow_provider_workflow.operators.base import (
     RetriesByDefault,
     WorkflowOperator,
     check_dead_letters,
-    check_limits,
 )
-from airflow_provider_workflow.options import check_string, rendered
+from airflow_provider_workflow.options import Limits, check_string, rendered
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator
@@ -127,7 +126,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         op_kwargs = {**(op_kwargs or {}), MESSAGES: None}
         super().__init__(python_callable=python_callable, op_kwargs=op_kwargs, **kwargs)
         self.inbox = check_string("inbox", inbox)
-        self.limits = check_limits(batch_size, lease_seconds, max_messages, None)
+        self.limits = Limits(batch_size, lease_seconds, max_messages, None)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
         self._batches: Batches | None = None

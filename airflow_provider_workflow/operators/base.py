@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import ANY_NUMBER, LEASE_LIMIT, within
+from airflow_provider_workflow.client.arguments import within
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     DEAD_LETTER_AFTER,
-    TASK_LEASE_SECONDS,
     Limits,
     check_choice,
     check_string,
@@ -171,7 +170,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.limits = check_limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
+        self.limits = Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
         self._starts_runs = trigger_dag_id is not None
         if not (self._starts_runs or self.MAY_START_NONE):
             raise ValueError(NO_TARGET)
@@ -263,21 +262,6 @@ def is_of_source(error: Exception) -> bool:
     )
     # Airflow seems to have no tokens of a user also while its API is away.
     return isinstance(error, lasting) and not isinstance(error, LoginRequiredError)
-
-
-def check_limits(
-    lease_limit: int, lease_seconds: int, max_messages: int | None, max_unfinished_runs: int | None
-) -> Limits:
-    """
-    :raises ValueError: an argument is out of range; the text names it and the range.
-    """
-    within("lease_limit", lease_limit, LEASE_LIMIT)
-    within("lease_seconds", lease_seconds, TASK_LEASE_SECONDS)
-    if max_messages is not None:
-        within("max_messages", max_messages, ANY_NUMBER)
-    if max_unfinished_runs is not None:
-        within("max_unfinished_runs", max_unfinished_runs, ANY_NUMBER)
-    return Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
 
 
 def check_routes(

@@ -18,7 +18,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.serialization import serialized_objects
 
 from airflow_provider_workflow.decorators.workflow_inbox import workflow_inbox_task
-from airflow_provider_workflow.operators.base import check_limits, check_routes
+from airflow_provider_workflow.operators.base import check_routes
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.operators.manage_inbox import (
@@ -28,16 +28,10 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowUnenrollOperator
-from airflow_provider_workflow.options import check_choice, check_string, whole_number
+from airflow_provider_workflow.options import Limits, check_choice, check_string, whole_number
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.workbench import Workbench
 
-GOOD: dict[str, Any] = {
-    "lease_limit": 100,
-    "lease_seconds": 300,
-    "max_messages": None,
-    "max_unfinished_runs": None,
-}
 TEMPLATE = "{{ params.value }}"
 OUTPUT = SimpleNamespace(resolve=lambda context: "not ][")
 """Stands for the output of another task, whose value is known when the task runs."""
@@ -58,7 +52,7 @@ OUTPUT = SimpleNamespace(resolve=lambda context: "not ][")
 )
 def test_a_number_out_of_range_is_named_with_its_range(field: str, value: Any, bounds: str) -> None:
     with pytest.raises(ValueError, match=f"{field} must be a whole number from {bounds}"):
-        check_limits(**{**GOOD, field: value})
+        Limits(**{field: value})
 
 
 def test_a_choice_is_named_with_what_it_may_be() -> None:
