@@ -247,7 +247,11 @@ def change(
 ) -> Response:
     """Pause an inbox, so that the service drops new events, or resume it."""
     make, done = CHANGES[verb]
-    changed = service.inbox_of(service.call(connection_id, partial(make, inbox_id)))
+    try:
+        with service.slot(), service.connected(connection_id) as client:
+            changed = service.inbox_of(client.send(make(inbox_id)))
+    finally:
+        service.forget(connection_id)
     name, by = plain(str(changed["id"])), plain(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
     return answer(_inbox(changed, _listeners(connection_id, reader)))

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from cachetools import TLRUCache
 from cachetools import cached as kept_in
@@ -24,7 +24,7 @@ from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.inboxes import is_id, pages
+from airflow_provider_workflow.client.inboxes import at_inbox, pages
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.wire import Answer, Request, one_line
 from airflow_provider_workflow.dispatch.lease import delivery_count
@@ -39,9 +39,7 @@ from airflow_provider_workflow.plugin.responses import (
     invalid,
     of_service,
 )
-from airflow_provider_workflow.types import DELETING
 
-T = TypeVar("T")
 Key = tuple[str | None, ...]
 """Begins with the id of the connection; None for an answer that depends on none."""
 Fields = dict[str, Any]
@@ -199,20 +197,6 @@ def connected(connection_id: str) -> Iterator[TimeLimitedClient]:
         raise invalid(str(error)) from None
 
 
-def call(connection_id: str, make: Callable[[], Call[T]]) -> T:
-    """
-    Make one call, which holds a slot, and forget the answers of this connection.
-
-    :param make: returns the call.
-    :raises PageError: it failed, or there is no free slot.
-    """
-    try:
-        with slot(), connected(connection_id) as client:
-            return client.send(make())
-    finally:
-        forget(connection_id)
-
-
 def list_inboxes(connection_id: str, cursor: str | None) -> Fields:
     """
     Up to 500 inboxes.
@@ -240,16 +224,8 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
     :raises PageError: the call failed, or no inbox has the name.
     """
     with connected(connection_id) as client:
-        if is_id(inbox):
-            inboxes = [client.send(api.get_inbox(inbox))]
-        else:
-            named = client.send(api.list_inboxes(PAGE_SIZE, name=inbox))["results"]
-            named = [listed for listed in named if listed.get("name") == inbox]
-            inboxes = [listed for listed in named if listed["status"] != DELETING][:1]
-    if not inboxes:
-        title = f"This connection has no inbox with the name {inbox!r}"
-        raise PageError(404, "not_found", title, "correct the name, or choose an inbox of the list")
-    return {"inboxes": [inbox_of(inboxes[0])], "next": None, "fetched_at": _now()}
+        found = client.run(at_inbox(client.settings, inbox, api.get_inbox))
+    return {"inboxes": [inbox_of(found)], "next": None, "fetched_at": _now()}
 
 
 def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:

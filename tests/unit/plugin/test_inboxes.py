@@ -75,8 +75,9 @@ def test_one_inbox_is_shown_as_a_list_of_one(
 @pytest.mark.usefixtures("database")
 def test_a_name_leads_past_an_inbox_that_is_being_deleted(op: TestClient, answering_service: Service) -> None:
     old = {"id": INBOX_ID, "name": "orders", "status": "deleting"}
-    listing = {"results": [old, {**old, "id": "new", "status": "active"}], "next": None}
-    answering_service.bodies = {"list": json.dumps(listing)}
+    new = {**old, "id": "new", "status": "active"}
+    listing = {"results": [old, new], "next": None}
+    answering_service.bodies = {"list": json.dumps(listing), "inbox": json.dumps(new)}
 
     (shown,) = op.get(f"{API}/inboxes/orders").json()["inboxes"]
 
