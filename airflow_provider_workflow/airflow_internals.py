@@ -3,8 +3,7 @@ The uses of Airflow beyond its public API, and the differences between its versi
 
 ``cli/common.py`` and ``cli/output.py`` have one more each, as they need it before Airflow is loaded.
 
-Each function wraps one undocumented name or operation of Airflow; its docstring says what would replace it. A
-test checks that only one module of ``plugin/`` imports such names too.
+Each function wraps one undocumented name or operation of Airflow; its docstring says what would replace it.
 
 This module imports only ``airflow`` when it is loaded, as DAG files load it.
 """
@@ -137,9 +136,9 @@ def is_started_by_hand(run: Any) -> bool:
     """
     Whether a user, and no task, started a run that :func:`stored_dag_run` returned.
 
-    Airflow gives a run that a task starts the name of the user who started the run of that task, and since
-    3.3 a type of its own. Before, nothing tells the two apart, and a message must not get a second run: so no
-    run counts as started by hand. A field ``triggered_by`` would replace it.
+    Since 3.3 a run that a task starts has a type of its own. Before, nothing tells the two apart, and a
+    message must not get a second run: so no run counts as started by hand. A field ``triggered_by`` would
+    replace it.
     """
     is_manual = run.triggering_user_name is not None and run.run_type == "manual"
     return is_manual and airflow_release() >= (3, 3)

@@ -3,7 +3,7 @@ The clock of the process: the time, functions that wait, and moments in fields o
 
 Airflow constructs hooks, operators and triggers from their arguments, so a clock cannot be passed to them.
 Modules use the functions of this module instead, as ``clock.now()``, and a test replaces them with
-:func:`use`. Not ``over_requests.py``, which limits the time of sockets, and the emulator with its own clock.
+:func:`use`.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def _certificates(path: str, problem: str) -> str:
     """
     The text of a file that has at least one certificate, without what is not ASCII, such as comments.
 
-    Users who may edit a connection name a file of any machine of Airflow. So only this opens it: a regular
-    file of at most 1 MB, without waiting, once. Clients get the certificates, and no path.
+    Users who may edit a connection name a file of any machine of Airflow. So only this opens it, if it is a
+    regular file of at most 1 MB.
 
     :param problem: of the configuration, with ``{reason}`` for what is wrong with the file.
     :raises ConfigurationError: the file cannot be used.

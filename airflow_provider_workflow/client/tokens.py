@@ -172,8 +172,7 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
     """
     The access token of a key, from the cache if it is not due for renewal.
 
-    Yields the token call, the exchange that renews a user's tokens, or another caller's renewal. While the
-    token endpoint or the store of user tokens is unavailable, a token is used until it expires.
+    While the token endpoint or the store of user tokens is unavailable, a token is used until it expires.
 
     :param store: store of user tokens; only needed for a user's token.
     """

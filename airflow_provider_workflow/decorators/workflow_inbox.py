@@ -76,10 +76,9 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
     Leases messages, calls a function with them, and acknowledges them after it has returned; batch by batch,
     until the inbox is empty.
 
-    Each message is processed at least once: a batch is redelivered if the process is killed before it is
-    acknowledged. Use it as ``@task.workflow_inbox`` on a function with the parameter ``messages``: a list of
-    dictionaries with ``id``, ``created_at``, ``payload`` and ``message_attributes``. What the function
-    returns is ignored. Its other parameters are those of any TaskFlow function, given by keyword.
+    Each message is processed at least once. Use it as ``@task.workflow_inbox`` on a function with the
+    parameter ``messages``: a list of dictionaries with ``id``, ``created_at``, ``payload`` and
+    ``message_attributes``. What the function returns is ignored; other parameters are given by keyword.
 
     By default it has 5 retries, with pauses that double from 10 s. Airflow ignores these defaults for mapped
     tasks: name ``retries`` there.

@@ -1,12 +1,11 @@
 """
 Lease, start, acknowledge: the drain that sensor, operator and command line share.
 
-A message is acknowledged only after its run exists, and the id of that run follows from the ids of message
-and inbox. A process that is killed in between does no harm: the message is redelivered, and its run is found.
+A message is acknowledged only after its run exists. If the process is killed in between, the message is
+redelivered, and its run is found by its id.
 
 A message has about five deliveries: a broken target must not use them up, and rejected messages must not hold
-up those behind them. No check of Airflow tells the two apart, so a drain *probes*: until it has started a run
-of a target it leases single messages. A rejection is the message's fault if it starts a run of that target.
+up those behind them. So a drain *probes*: until it has started a run of a target it leases single messages.
 """
 
 from __future__ import annotations
@@ -250,7 +249,7 @@ class Dispatcher:
             tried = len(lease.messages) - len(due)
             self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
             if len(self._finished.get(lease.lease_id, (lease, []))[1]) < tried:
-                # What is left to its lease must not be leased by this drain again.
+                # What is left to its lease is not for this drain.
                 self._ends_at = min(self._ends_at, lease.ends_at)
             self._acknowledge()
         except BaseException as error:
@@ -273,11 +272,7 @@ class Dispatcher:
         lease.release(self.hook, [message["id"] for message in due])
 
     def _start_runs(self, lease: HeldLease, due: list[types.LeasedMessage]) -> None:
-        """
-        Start the runs of messages while there is time, and remove the messages from those that are due.
-
-        A message for which Airflow fails stays leased: released, it would lose a delivery to the next try.
-        """
+        """Start the runs of messages while there is time, and remove the messages from those that are due."""
         if self._acknowledgement_error is not None:
             # Messages that have their run lose nothing if the lease ends first.
             due.sort(key=lambda message: self._find_run(message) is not None)
@@ -373,11 +368,7 @@ class Dispatcher:
         self._finished.setdefault(lease.lease_id, (replace(lease, messages=[]), []))[1].append(message_id)
 
     def _acknowledge(self, *, at_the_end: bool = False) -> None:
-        """
-        Acknowledge what is finished; after a failure nothing is sent until the end of the drain.
-
-        A failure stops nothing: messages that are not acknowledged are redelivered, and find their runs.
-        """
+        """Acknowledge what is finished; after a failure nothing is sent until the end of the drain."""
         if self._acknowledgement_error is not None and not at_the_end:
             return
         self._acknowledgement_error = None

@@ -1,10 +1,8 @@
 """
 Finds messages that the service has quarantined, and reports each once per process.
 
-A quarantined message starts no run, and only a listing shows it. The service quarantines a message without
-telling anyone, so tasks and triggers list their inbox from time to time.
-
-Nothing here raises: a failing report must not stop a task or a trigger.
+A quarantined message starts no run, and only a listing shows it, so tasks and triggers list their inbox from
+time to time. Nothing here raises: a failing report must not stop a task or a trigger.
 """
 
 from __future__ import annotations

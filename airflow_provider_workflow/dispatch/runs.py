@@ -60,8 +60,8 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     The run id of a message: always the same, so that a redelivered message finds its run.
 
     It ends with 16 hex digits of a hash of the ids of inbox and message, as message ids may be unique within
-    an inbox only. A message id that is too long, that has characters which a run id must not have, or that
-    would make a run look like a dead letter or like that of a business key, is replaced by the whole hash.
+    an inbox only. A message id that is too long, is no safe part of a run id, or would make a run look like a
+    dead letter or like that of a business key, is replaced by the whole hash.
 
     :param prefix: that of runs, or of dead letters.
     """

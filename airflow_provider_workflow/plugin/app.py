@@ -36,8 +36,8 @@ async def _requires_page(request: Request) -> None:
     """
     Accept only requests of our page, or of a program.
 
-    The user's cookie is sent with requests of other sites too, and Airflow has no token against that. Other
-    sites can send neither a header of their own nor JSON without the consent of the API server.
+    The user's cookie is sent with requests of other sites too, but these can send neither a header of their
+    own nor JSON without the consent of the API server.
 
     :raises PageError: another site may have made the request.
     """

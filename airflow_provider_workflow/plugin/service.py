@@ -265,8 +265,7 @@ def _now() -> str:
     return clock.iso(clock.now())
 
 
-# What is kept and shown of an object of the service: known fields, each of one type and of limited size. The
-# service may send anything: a list in place of a string, infinity, half of a surrogate pair, a name of 10 MB.
+# What is kept and shown of an object of the service: known fields, each of one type and of limited size.
 
 
 def text(value: Any, longest: int = LONGEST_TEXT) -> str | None:

@@ -54,15 +54,12 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
-    While the service is unreachable or limits the rate, the sensor logs a WARNING and waits. A permanent
-    error fails the try.
+    While the service is unreachable or limits the rate, the sensor waits. While the service has paused the
+    inbox and drops new events, the inbox is missing or failed to initialize, or the credentials are rejected,
+    the second try fails the task. A run right after the failed one fails 6 hours after it.
 
-    While the service has paused the inbox and drops new events, the inbox is missing or failed to initialize,
-    or the credentials are rejected, the second try fails the task, without further ones. A run right after
-    the failed one, as of a ``@continuous`` DAG, fails 6 hours after it, and polls every 5 minutes until then.
-
-    By default it has 20 retries, so it retries errors for two and a half hours. ``acknowledge="auto"`` needs
-    1 retry or more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
+    By default it retries errors for two and a half hours (20 retries); ``acknowledge="auto"`` needs 1 or
+    more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
 
     :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
@@ -259,10 +256,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
-        if self._alarm is not None:
-            hold = ALARM_POLL_SECONDS
         # The task ends its time itself: at a timeout of the trigger Airflow names no cause.
-        hold = min(hold, remaining)
+        hold = min(hold if self._alarm is None else ALARM_POLL_SECONDS, remaining)
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,

@@ -55,9 +55,8 @@ def type_errors_in_triggerer() -> Iterator[None]:
     """
     In a triggerer, convert errors of a trigger's constructor to TypeError, the only one that it survives.
 
-    Arguments and versions are checked when the DAG file is parsed, with a ValueError. If they are invalid
-    only in the triggerer, which may have another version of this package or of Airflow, a ValueError would
-    end the triggerer with all its triggers, repeatedly.
+    When a DAG file is parsed they are a ValueError. In a triggerer, which may have another version of this
+    package or of Airflow, that would end the triggerer with all its triggers, repeatedly.
     """
     try:
         yield

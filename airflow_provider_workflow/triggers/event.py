@@ -39,36 +39,21 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     Leases the messages of an inbox and puts them into asset events; for an ``AssetWatcher`` (Airflow 3.3).
 
     A message is acknowledged only after Airflow has stored an event with it for each watcher that selects
-    it (docs/service.md 3.2 and 4), so ``kill -9`` at any moment loses none. An event has the messages of one
-    lease, as one string that ``messages_of`` decodes, so that no payload can harm Airflow.
+    it (docs/service.md 3.2 and 4). An event has the messages of one lease, which ``messages_of`` decodes.
 
-    **Airflow may not start a run for a stored event**: not while its DAG is paused. Before Airflow 3.4 events
-    close to each other, or while a DAG with ``max_active_runs=1`` is running, can wait for the next event,
-    whose run then has all of them. If every message has to start a run, use ``WorkflowInboxNoticeTrigger``
-    with ``WorkflowInboxDispatchOperator``.
+    A stored event may start no run: not while its DAG is paused, and before Airflow 3.4 it may wait for the
+    next event. If every message has to start a run, use ``WorkflowInboxNoticeTrigger``.
 
-    **A run for each message**: from Airflow 3.4 on each event starts a run of its own, unless ``[scheduler]
-    batch_asset_events`` or the DAG's timetable batches them. With ``per_message=True`` each message has an
-    event of its own.
+    A message may be delivered twice: the ``lease_count`` in its ``message_attributes`` is above 1 then.
 
-    **A message can be delivered twice**: if the triggerer is killed or stopped between event and
-    acknowledgement, if its DAG was paused, or if an acknowledgement fails. The ``lease_count`` in its
-    ``message_attributes`` is above 1 then.
+    Watchers of one inbox share one poller in a triggerer if all their arguments except ``match`` are
+    the same. A message that several select goes to each. With several triggerers use one watcher per inbox.
 
-    **Watchers of one inbox** share one poller in a triggerer if all their arguments except ``match`` are
-    the same. A message that several select goes to each. With several triggerers use one watcher per inbox,
-    as each triggerer leases for its own watchers.
+    A message that no watcher selects, as its DAG is paused or its ``match`` fails, or that is nested too deep
+    for an event, is left to its lease, and quarantined after about five deliveries.
 
-    **Unmatched messages**, which no watcher selects, are left until their lease expires. The service
-    quarantines them after about five deliveries: let the watchers of an inbox select all of its messages
-    between them. A message on which ``match`` fails is not selected, and each failure is logged.
-
-    **Rejected messages** are nested too deep for an event. Each delivery is logged. They are not
-    acknowledged, and the service quarantines them.
-
-    It never ends: it retries after all errors, with growing pauses. Only arguments are serialized, no
-    secrets. Payloads are stored unencrypted in the asset's events, and Airflow writes every event to the
-    triggerer's log (at INFO, from 3.4 on at DEBUG).
+    It never ends: it retries after all errors, with growing pauses. Payloads are stored unencrypted in the
+    asset's events, and in the triggerer's log (at INFO, from 3.4 on at DEBUG).
 
     :param inbox: id or name.
     :param match: JMESPath expression over a message (``id``, ``created_at``, ``payload``,

@@ -32,8 +32,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     should poll itself, as for an inbox that is paused or failed to initialize, or a lease over 1 MB, which
     is released. The trigger never acknowledges, as Airflow may silently drop an event; the resumed task does.
 
-    Only arguments are serialized, no secrets: the connection is read when the trigger runs.
-
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.
     :param lease_limit: messages per lease, 1 to 100.

@@ -104,25 +104,18 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
     Emits asset events (notices) while an inbox has available messages; for an ``AssetWatcher``.
 
     A notice has no messages: a DAG that is scheduled on the asset leases them, with
-    ``WorkflowInboxDispatchOperator``. So no message depends on one event, of which Airflow may lose some
-    (while the DAG is paused, or close after another one): as long as messages are available, a notice is
-    repeated every ``renotify_seconds``. A burst of messages causes one notice. The trigger never leases: it
-    listens to the inbox's event stream, and polls the first ten pages of the list of messages
-    (docs/service.md 4 and 5). If a longer list shows no available message there, it emits a notice every
-    ``renotify_seconds`` too.
+    ``WorkflowInboxDispatchOperator``. Airflow may lose an event, so a notice is repeated while messages are
+    available. A burst of messages causes one notice. The trigger never leases: it listens to the inbox's
+    event stream, and polls the first ten pages of the list of messages (docs/service.md 4 and 5).
 
     The event's payload is ``{"inbox", "inbox_id", "workflow_conn_id", "alarm"}``.
 
-    It never ends. A permanent error (a wrong secret, a missing inbox) is logged as an ERROR, and
-    retried with growing pauses up to 300 s. A paused inbox is watched as well, as it may have messages.
+    While the service has paused the inbox (for any reason but ``user``), the inbox failed to initialize or is
+    missing, or the credentials are rejected, there is a notice within 5 minutes and again every 6 hours, with
+    ``alarm`` true. The listener's task then fails, with the fix.
 
-    No source is silent: while the service has paused the inbox (for any reason but ``user``), the inbox
-    failed to initialize or is missing, or the credentials are rejected, there is a notice too, within 5
-    minutes and again every 6 hours, with ``alarm`` true. The listener's task then fails, with the fix.
-
-    Only arguments are serialized, no secrets: the connection is read when the trigger runs. Watchers with
-    the same arguments in one DAG file are one trigger; those of one inbox in one triggerer share its event
-    stream.
+    It never ends: it retries after all errors, with growing pauses. Watchers with the same arguments in one
+    DAG file are one trigger; those of one inbox in one triggerer share its event stream.
 
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.

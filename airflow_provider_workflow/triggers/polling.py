@@ -176,8 +176,7 @@ async def opened(options: PollingOptions, health: InboxHealth) -> AsyncIterator[
     """
     Open a client with the current connection, look the inbox up, and listen to its event stream.
 
-    All triggers of an inbox share one stream. Beyond ``[workflow] max_event_streams`` there are no wake-ups,
-    and the inbox is only polled. Unless it is opened again after an error, it is logged that waiting begins.
+    All triggers of an inbox share one stream. Beyond ``[workflow] max_event_streams`` it is only polled.
 
     :raises WorkflowError: the connection cannot be used, or there is no such inbox.
     """
