@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from airflow.api_fastapi.core_api.security import get_user
+from airflow.api_fastapi.core_api.security import get_user, requires_access_connection
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from fastapi import Depends
 
@@ -22,6 +22,10 @@ from airflow_provider_workflow.database.dag_runs import StoredRun
 from airflow_provider_workflow.hooks.connection import CONN_TYPE
 from airflow_provider_workflow.plugin.responses import PageError
 
+LOGGED_IN = Depends(get_user)
+"""Answers 401 without a user: ``app.mount`` inherits no dependency."""
+MAY_READ, MAY_EDIT = (Depends(requires_access_connection(method)) for method in ("GET", "PUT"))
+"""Answer 403 to users who must not use the connection of the path; they also apply the rules of teams."""
 INBOX = "/connections/{connection_id}/inboxes/{inbox_id}"
 """The address of an inbox in the API."""
 Action = Literal["read", "read runs", "start runs"]
@@ -92,7 +96,7 @@ class Reader:
         return None
 
 
-async def _reader(user: Annotated[Any, Depends(get_user)]) -> Reader:
+async def _reader(user: Annotated[Any, LOGGED_IN]) -> Reader:
     return Reader(user)
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow.api_fastapi.core_api.security import get_user, requires_access_connection
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.plugin import dead_letters, page
+from airflow_provider_workflow.plugin import access, dead_letters, page
 from airflow_provider_workflow.plugin.responses import (
     ASSUMED_WAIT_SECONDS,
     PageError,
@@ -79,13 +78,12 @@ class _Modules(StaticFiles):
 def application() -> FastAPI:
     """The application."""
     app = FastAPI(title="Workflow", docs_url=None, redoc_url=None, openapi_url=None)
-    of_all = [Depends(get_user), Depends(_requires_usable_address)]
-    reads, edits = Depends(requires_access_connection("GET")), Depends(requires_access_connection("PUT"))
+    of_all = [access.LOGGED_IN, Depends(_requires_usable_address)]
     app.include_router(page.of_user, prefix="/api", dependencies=of_all)
     for routes in (page, dead_letters):
-        app.include_router(routes.of_connection, prefix="/api", dependencies=[*of_all, reads])
+        app.include_router(routes.of_connection, prefix="/api", dependencies=[*of_all, access.MAY_READ])
         app.include_router(
-            routes.changing, prefix="/api", dependencies=[*of_all, edits, Depends(_requires_page)]
+            routes.changing, prefix="/api", dependencies=[*of_all, access.MAY_EDIT, Depends(_requires_page)]
         )
     app.mount("/static", _Modules(directory=STATIC, check_dir=False))
     for kind in (PageError, TargetError, RequestValidationError, Exception):

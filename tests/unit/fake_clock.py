@@ -156,10 +156,6 @@ class FakeClock:
         # Somebody may have moved it further meanwhile.
         self._move_to(end if seconds < 0 else max(end, self._time))
 
-    def set(self, moment: float) -> None:
-        """Move the clock to a moment, which may be over."""
-        self.advance(moment - self._time)
-
     def skip(self) -> None:
         """Move the clock to what is due next, and let it happen."""
         if timer := self._next_until(math.inf):

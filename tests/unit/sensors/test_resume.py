@@ -131,13 +131,6 @@ def test_a_lease_of_the_trigger_is_released_if_the_store_does_not_answer(bench: 
     assert bench.states == {"a": "available"}
 
 
-def test_a_task_that_works_on_nothing_is_ended_without_more_ado(bench: Workbench) -> None:
-    task = Task(bench)
-    task.sensor.on_kill()
-    task.execute()
-    task.sensor.on_kill()
-
-
 UNREACHABLE = "is unreachable; retrying"
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -39,71 +38,56 @@ class Heard:
 
     :param port: of the service.
     :param sent: how often the stream was asked for.
-    :param tokens: how often a token was asked for, beside the one that was there.
     """
 
     port: int
     rang: bool
     pause: float
     sent: int
-    tokens: int
     text: str
 
-    def complaint(self, pause: float, says: str, sent: int = 1, tokens: int = 0) -> str:
+    def complaint(self, pause: float, says: str, sent: int = 1) -> str:
         found = []
         if self.rang:
             found.append("it rang")
         if not pause <= self.pause <= pause * SPREAD:
             found.append(f"left alone for {self.pause} s and not {pause}")
-        if (self.sent, self.tokens) != (sent, tokens):
-            found.append(f"{self.sent} requests and {self.tokens} for tokens, and not {sent} and {tokens}")
+        if self.sent != sent:
+            found.append(f"{self.sent} requests, and not {sent}")
         if says not in self.text:
             found.append(f"{says!r} is not in {self.text!r}")
         return "; ".join(found)
 
 
-Hear = Callable[..., Awaitable[Heard]]
+Hear = Callable[[Script], Awaitable[Heard]]
 
 
 @pytest.fixture
 def hear(caplog: pytest.LogCaptureFixture) -> Hear:
-    """
-    Listens to a stream of a service of its own until it is first left alone.
+    """Listens to a stream of a service of its own until it is first left alone."""
 
-    With ``token``, the answer of the token endpoint, the listener has no token yet. ``naps`` are those that
-    come before; ``inboxes`` are listened to beside each other.
-    """
-
-    async def once(script: Script, token: Script | None = None, naps: int = 0, inboxes: int = 1) -> Heard:
+    async def once(script: Script) -> Heard:
         caplog.clear()
         caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.event_stream")
         left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
         async def meanwhile(seconds: float) -> None:
-            nonlocal naps
-            naps -= 1
-            if naps < 0:
-                if not left.done():
-                    left.set_result(seconds)
-                await asyncio.Event().wait()
+            left.set_result(seconds)
+            await asyncio.Event().wait()
 
         tokens, fake = TokenCache(), FakeClock()
         fake.meanwhile = meanwhile
         with use(fake), ScriptedServer() as service:
-            service.script(script, token=token)
+            service.script(script)
             settings = service.settings()
-            if token is None:
-                warm = AccessToken("warm-token", fake.monotonic() + 3000, fake.monotonic() + 3600)
-                tokens.put(token_key(settings, settings.scope), warm)
-            async with shared_session(settings.tls(), 10) as session, AsyncExitStack() as listening:
+            warm = AccessToken("warm-token", fake.monotonic() + 3000, fake.monotonic() + 3600)
+            tokens.put(token_key(settings, settings.scope), warm)
+            async with shared_session(settings.tls(), 10) as session:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
-                names = [SOME_ID, *(f"another-{number}" for number in range(1, inboxes))]
-                for name in names:
-                    bell = await listening.enter_async_context(listen(client, name, streams=inboxes))
-                pause = await asyncio.wait_for(left, LONG)
-                rang = bell is not None and bell.is_set()
-            asked = len(service.requests), len(service.token_requests)
-            return Heard(service.port, rang, pause, *asked, caplog.text)
+                async with listen(client, SOME_ID, streams=1) as bell:
+                    pause = await asyncio.wait_for(left, LONG)
+                    rang = bell is not None and bell.is_set()
+            return Heard(service.port, rang, pause, len(service.requests), caplog.text)
 
     return once
 
