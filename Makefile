@@ -118,9 +118,9 @@ mutations: setup ## Seed faults into copies, and see that the unit tests notice 
 	$(BIN)/python -m tests.mutations --workers $(WORKERS) $(if $(filter 1,$(ALL_TESTS)),--all-tests) $(if $(ONLY),"$(ONLY)")
 
 simulate: SEEDS ?= 100000
-simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=first WORKERS=2 HISTORY=1 TEETH=1)
+simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=first WORKERS=2 HISTORY=1)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --workers $(WORKERS) $(addprefix --seed ,$(SEED)) \
-		$(if $(filter 1,$(HISTORY)),--history) $(if $(filter 1,$(TEETH)),--teeth)
+		$(if $(filter 1,$(HISTORY)),--history)
 
 bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name, ONLY=scale; QUICK=1 to see that it works)
 	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m benchmarks \

@@ -193,7 +193,7 @@ def replay(args: Namespace) -> int:
     :raises NotFoundError: there is none with one of the ids; nothing is started.
     """
     _check(args)
-    replaying = _Replaying(args.trigger_dag_id, args.dry_run, _interval_of(args.rate))
+    replaying = _Replaying(args.trigger_dag_id, args.dry_run)
     letters = _selected(args)
     try:
         for letter in letters:
@@ -219,20 +219,6 @@ def _check(args: Namespace) -> None:
         )
 
 
-def _interval_of(rate: str | None) -> float:
-    """
-    The seconds from one start to the next at a rate such as ``5/s``; 0 without a rate.
-
-    :raises ValueError: it is not a rate.
-    """
-    if rate is None:
-        return 0.0
-    parts = re.fullmatch(r"0*([1-9][0-9]{0,8})/([smh])", rate.strip())
-    if parts is None:
-        raise ValueError(f"--rate must be a number per second, minute or hour such as 5/s, not {rate!r}")
-    return UNITS[parts[2]] / int(parts[1])
-
-
 def _selected(args: Namespace) -> Iterator[StoredDeadLetter]:
     """The selected dead letters, the oldest first; those with an id are looked for at once."""
     selection = _selection_of(args)
@@ -250,18 +236,16 @@ class _Replaying:
 
     :param trigger_dag_id: the DAG to start; None for the target of each.
     :param dry_run: whether to start nothing.
-    :param interval: seconds from one start to the next.
     """
 
-    def __init__(self, trigger_dag_id: str | None, dry_run: bool, interval: float) -> None:
+    def __init__(self, trigger_dag_id: str | None, dry_run: bool) -> None:
         self.outcomes: dict[str, Any] = {
             name: {"count": 0, "ids": []}
             for name in ("would_start" if dry_run else "started", "existing", "rejected")
         }
         self.causes: dict[str, str] = {}
-        self._trigger_dag_id, self._dry_run, self._interval = trigger_dag_id, dry_run, interval
+        self._trigger_dag_id, self._dry_run = trigger_dag_id, dry_run
         self._runs = DatabaseRuns()
-        self._next_at = 0.0
 
     def replay(self, letter: StoredDeadLetter) -> None:
         """Start the run of a dead letter, or find it, or record why Airflow rejects it."""
@@ -283,9 +267,6 @@ class _Replaying:
         self._runs.check_target(dag_id)
         if self._dry_run:
             return "would_start"
-        if self._interval:
-            clock.sleep(max(0.0, self._next_at - clock.monotonic()))
-            self._next_at = clock.monotonic() + self._interval
         origin = f"the command line from {letter.run.run_id}"
         return planned.start(self._runs, self._trigger_dag_id, origin)[1].value
 

@@ -266,7 +266,6 @@ DEAD_LETTER_COMMANDS = (
             metavar="DAG",
             help="the DAG to start (default: the one that rejected it)",
         ),
-        _arg("--rate", metavar="N/s", help="start at most so many runs: 5/s, 100/m, 1000/h"),
         _arg(
             "--dry-run",
             action="store_true",

@@ -10,7 +10,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 START = 1_000_000.0
 """What a clock shows at first. A round number of seconds, so that sums of pauses stay exact."""
@@ -20,12 +20,6 @@ QUIET_TURNS = 30
 
 def nothing() -> None:
     """What happens in a sleep in which nothing does."""
-
-
-class Moved(Protocol):
-    """A clock that moves together with another one, such as the emulator's."""
-
-    def advance(self, seconds: float) -> None: ...
 
 
 @dataclass(order=True)
@@ -63,7 +57,7 @@ class FakeClock:
         """The seconds of each sleep, in the order in which they began."""
         self.meanwhile: Callable[[float], Any] = lambda seconds: None
         """Is called in each sleep, with its seconds; in an event loop what it returns may be awaited."""
-        self.moved_along: list[Moved] = []
+        self.moved_along: list[Any] = []
         """Clocks that move by as much as this one."""
         self.busy = 0
         """How many are at work outside of the event loop; while they are nothing settles."""

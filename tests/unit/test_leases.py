@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import observers
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
 from airflow_provider_workflow.dispatch.rejections import probes_of
@@ -16,7 +16,7 @@ from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
-from tests.unit.workbench import Workbench, handed_off
+from tests.unit.workbench import Workbench
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 ANY_JSON = st.recursive(
@@ -48,10 +48,9 @@ def test_an_empty_lease_is_none(answer: Any) -> None:
     assert HeldLease.of("inbox", answer, 300) is None
 
 
-def test_a_lease_may_be_worked_on_until_30_s_before_its_end(fake_clock: FakeClock) -> None:
-    fake_clock.set(1200)
-
-    assert held(message("a")).seconds_left() == 70.0
+def test_a_lease_may_be_worked_on_until_30_s_before_its_end() -> None:
+    with clock.use(FakeClock(1200)):
+        assert held(message("a")).seconds_left() == 70.0
 
 
 def test_a_lease_that_is_answered_too_late_is_released(
@@ -86,7 +85,7 @@ def test_a_delivery_count_is_a_whole_number_or_its_text(attributes: Any, count: 
 
 def test_what_a_triggerer_cannot_pass_on_is_no_hand_off() -> None:
     lease = held(message("b", {"\0": "\ud800"}))
-    text = handed_off(lease)
+    text = lease.hand_off()
     assert text.isascii()
     assert HeldLease.from_hand_off(text) == lease
 
@@ -95,11 +94,11 @@ def test_what_a_triggerer_cannot_pass_on_is_no_hand_off() -> None:
         deep = [deep]
     for payload in (deep, "x" * 1_000_000):
         with pytest.raises(ValueError, match=r"^it is (nested )?too "):
-            handed_off(held(message("a", payload), message("b")))
+            held(message("a", payload), message("b")).hand_off()
 
 
 def test_a_hand_off_that_a_thread_wrote_and_a_task_below_many_others_cannot_decode_is_read() -> None:
-    text = handed_off(held(message("deep", "here"), message("b"))).replace('"here"', "[" * 2000 + "]" * 2000)
+    text = held(message("deep", "here"), message("b")).hand_off().replace('"here"', "[" * 2000 + "]" * 2000)
 
     assert HeldLease.from_hand_off(text).message_ids == ["deep", "b"]
 

@@ -19,11 +19,6 @@ from tests.unit.fakes import StateStore, Supervisor, TaskInstance
 INBOX = "orders"
 
 
-def handed_off(lease: HeldLease) -> str:
-    """The text by which a trigger hands a lease over to its task."""
-    return lease.hand_off()
-
-
 class TaskTimeout(BaseException):
     """What ``execution_timeout`` raises in a task is no ``Exception`` either, wherever Airflow keeps it."""
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.metadata
 import os
 import re
 import subprocess
@@ -16,7 +14,7 @@ from typing import Any
 import pytest
 from airflow.cli.cli_config import ActionCommand
 
-from airflow_provider_workflow.cli.main import main, parser, workflow_commands
+from airflow_provider_workflow.cli.main import parser, workflow_commands
 from tests.unit.documents import command
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
@@ -143,15 +141,6 @@ def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
     assert {name for name in more if name.startswith("airflow_provider_workflow.hooks.")} <= {
         "airflow_provider_workflow.hooks.connection"
     }
-
-
-def test_the_console_script_is_installed() -> None:
-    (script,) = (
-        each
-        for each in importlib.metadata.entry_points(group="console_scripts")
-        if each.name == "airflow-workflow"
-    )
-    assert script.load() is main
 
 
 @pytest.mark.slow

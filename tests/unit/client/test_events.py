@@ -152,6 +152,7 @@ async def test_100_events_in_each_second_are_accepted_and_no_more(
     async with listen(client, inbox, STREAMS):
         await until(lambda: "closed for 300 s" in caplog.text)
     assert chunks == []
+    assert 300 <= fake_clock.slept[0] <= 375
 
 
 async def turns(count: int = 10) -> None:

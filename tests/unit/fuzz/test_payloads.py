@@ -25,7 +25,7 @@ from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
 from tests.unit.test_every_fault import acknowledged
-from tests.unit.workbench import INBOX, Receipt, Workbench, handed_off
+from tests.unit.workbench import INBOX, Receipt, Workbench
 
 DEEPEST = 147
 """Levels of a payload that Airflow stores as it is."""
@@ -116,7 +116,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     )  # type: ignore[typeddict-item,arg-type]
     assert held is not None
     try:
-        text = handed_off(held)
+        text = held.hand_off()
     except ValueError:  # too deep
         reject()
     assert text.isascii()

@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.fakes import StateStore
-from tests.unit.workbench import INBOX, Workbench, handed_off
+from tests.unit.workbench import INBOX, Workbench
 
 
 def sensor(**arguments: Any) -> WorkflowInboxSensor:
@@ -44,7 +44,7 @@ class Task:
         )
 
     def leased(self, seconds: int = 300) -> dict[str, Any]:
-        lease = handed_off(self.bench.lease(seconds=seconds))
+        lease = self.bench.lease(seconds=seconds).hand_off()
         return {"status": "leased", "inbox_name": INBOX, "lease": lease}
 
     @staticmethod
