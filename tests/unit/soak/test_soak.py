@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import psutil
@@ -80,7 +81,7 @@ async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator: Emul
         async with over_aiohttp.shared_session(settings.tls(), STREAMS) as session:
             client = AsyncWorkflowClient(settings, session, tokens=tokens)
             async with event_stream.listen(client, inbox_id, STREAMS) as bell:
-                assert await bell.wait(10.0)
+                assert await asyncio.wait_for(bell.wait(), 10)
                 sampler.take(float(cycle), {"this": [process]})
                 sampler.note(float(cycle), "this", probe.counted())
 
