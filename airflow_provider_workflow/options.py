@@ -74,14 +74,15 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
     """
     A templated name, after it was rendered, as a string.
 
-    With ``render_template_as_native_obj`` Airflow makes a number of the name ``20260101``.
+    With ``render_template_as_native_obj`` Airflow makes a number of the name ``20260101``. It also makes one
+    of ``1.10``, which no longer shows the name.
 
     :param optional: whether it may be None.
     :raises ValueError: it was rendered to something else; the text names the argument and the fix.
     """
     if value is None and optional:
         return None
-    if isinstance(value, (str, int, float)) and value != "":
+    if isinstance(value, (str, int)) and value != "":
         return str(value)
     what = "None" if value is None else "an empty string" if value == "" else f"a {type(value).__name__}"
     raise ValueError(

@@ -280,7 +280,7 @@ def test_a_template_that_yields_no_name_is_an_error_that_names_the_argument(
 def test_what_may_be_missing_is_no_list_and_not_empty(
     bench: Workbench, make: Callable[[], Any], field: str
 ) -> None:
-    for value, text in (([1], "a list"), ("", "an empty string")):
+    for value, text in (([1], "a list"), (1.1, "a float"), ("", "an empty string")):
         operator, context = rendered(make, value, bench.ti)
         with pytest.raises(ValueError, match=rf"^{field} was rendered to {text}\."):
             operator.execute({**context, "dag_run": SimpleNamespace(conf={})})
