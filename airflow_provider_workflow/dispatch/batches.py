@@ -256,18 +256,17 @@ class Batches:
 
     def _is_dead(self, message: types.LeasedMessage, lease: HeldLease) -> bool:
         """
-        Whether a message is a dead letter, since an earlier delivery or now, or should be one.
+        Whether a message is a dead letter, since an earlier delivery or now.
 
         :raises TargetError: Airflow does not answer.
         """
-        is_found = self._letters is not None and self._letters.is_found(message)
-        if not is_found and (self._letters is None or not is_on_last_safe_delivery(message)):
+        if self._letters is None or not (
+            self._letters.is_found(message)
+            or (is_on_last_safe_delivery(message) and self._start_dead_letter(message, lease, UNKNOWN_END))
+        ):
             return False
         self._uncalled.discard(message["id"])
-        if is_found or self._start_dead_letter(message, lease, UNKNOWN_END):
-            self._finished.append(message["id"])
-        else:
-            self._outcomes.add_failed(message, UNKNOWN_END, None)
+        self._finished.append(message["id"])
         return True
 
     def _start_dead_letter(self, message: types.LeasedMessage, lease: HeldLease, cause: str) -> bool:

@@ -180,8 +180,6 @@ class Dispatcher:
         """
         The number of messages of the next lease, 0 without capacity, and its length in seconds.
 
-        Half of the lease is enough to start their runs, at the pace of the lease before.
-
         :raises TargetError: Airflow does not count the unfinished runs.
         """
         limits = self.limits
@@ -191,7 +189,7 @@ class Dispatcher:
             count = min(count, limits.max_unfinished_runs - unfinished)
         if self._is_probing:
             return max(0, min(count, 1)), PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds
-        # A message whose turn does not come before its lease ends has lost a delivery.
+        # At the pace of the lease before, as a message whose turn does not come has lost a delivery.
         seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
         in_time = int(seconds / max(self._seconds_per_message, 0.001))
         return max(0, min(count, max(1, in_time))), limits.lease_seconds
@@ -231,6 +229,8 @@ class Dispatcher:
     def _goes_on(self) -> bool:
         """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""
         if self.ended is not None:
+            self.hook = self.hook.hurried()
+            self._acknowledge(at_the_end=True)
             raise self.ended
         is_broken = self._target_error is not None or self._rejections.probes_left(self.attempt) <= 0
         return not is_broken and clock.now() < self._ends_at and self.counts.handled < self._most_messages

@@ -256,12 +256,15 @@ def without_lease(message: types.LeasedMessage) -> dict[str, Any]:
     }
 
 
-def lease_once(hook: WorkflowHook, inbox_id: str, count: int, seconds: int) -> HeldLease | None:
+def lease_once(
+    hook: WorkflowHook, inbox_id: str, count: int, seconds: int, margin: float = MARGIN_SECONDS
+) -> HeldLease | None:
     """
     Lease messages. If there are none, check from time to time for quarantined messages.
 
     :param count: messages at most, 1 to 100.
     :param seconds: length of the lease, 60 to 3600 s.
+    :param margin: seconds before its end in which it is of no use.
     :raises InboxUnusableError: the inbox failed to initialize.
     :raises InboxPausedError: the inbox is paused and has no more messages.
     :raises TransportError: the answer came too late to use the lease, and the messages are released.
@@ -275,10 +278,11 @@ def lease_once(hook: WorkflowHook, inbox_id: str, count: int, seconds: int) -> H
     if lease is None:
         quarantine.check(hook, inbox_id)
         check_source(inbox_id, answer.get("inbox_attributes") or {})
-    elif lease.seconds_left() <= 0:
+    elif clock.now() >= lease.ends_at - margin:
         lease.release(hook, lease.message_ids)
         text = f"the answer to a lease of {seconds} s took {clock.now() - answer['sent_at']:.0f} s"
-        raise TransportError(f"{text}, which leaves no time to use it. Increase lease_seconds", sent=True)
+        text += ", which leaves no time to use it. Increase lease_seconds"
+        raise TransportError(text, sent=True, permanent=True)
     return lease
 
 

@@ -147,6 +147,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     MAY_START_NONE: ClassVar[bool] = False
     """Whether ``trigger_dag_id`` may be None."""
     _worker: Dispatcher | Receiver | None = None
+    _killed: BaseException | None = None
     """What works on messages, once the task runs."""
 
     def __init__(
@@ -217,6 +218,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
             origin=origin_of(context),
             check_payload=self._check_payload,
             dead_letter_rules=rules,
+            ended=self._killed,
             **more,
         )
 
@@ -234,13 +236,13 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
 
         :raises TaskKilled: the task was working on a lease.
         """
-        if self._worker is None:
-            return
         from airflow_provider_workflow.dispatch.lease import TaskKilled
 
-        self._worker.ended = TaskKilled(self.inbox)
-        if self._worker.working:
-            raise self._worker.ended
+        self._killed = TaskKilled(self.inbox)
+        if self._worker is not None:
+            self._worker.ended = self._killed
+            if self._worker.working:
+                raise self._killed
 
 
 def is_of_source(error: Exception) -> bool:

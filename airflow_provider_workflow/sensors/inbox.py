@@ -274,7 +274,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             trigger=trigger,
             method_name="resume",
             kwargs={"deadline": deadline, "so_far": counts.carry(), "hold_seconds": hold},
-            timeout=timedelta(seconds=remaining + hold),
+            timeout=timedelta(seconds=remaining + (hold and max(hold, settle_seconds()))),
         )
 
     def _poll(self, context: Context, lease: HeldLease | None = None) -> Any:
@@ -314,7 +314,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.dispatch.routing import Routes
 
         if self.trigger_dag_id is None:
-            return Receiver(self.hook, self.inbox, Routes(None, self.match), context, self.counts)
+            routes = Routes(None, self.match)
+            return Receiver(self.hook, self.inbox, routes, context, self.counts, ended=self._killed)
         return self._new_dispatcher(context, self._failed_polls, counts=self.counts)
 
     def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
@@ -347,7 +348,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         try:
             inbox_id = self.hook.get_inbox(self.inbox)["id"]
-            lease = lease_once(self.hook, inbox_id, self.limits.first_lease, self.limits.lease_seconds)
+            limits = self.limits
+            lease = lease_once(self.hook, inbox_id, limits.first_lease, limits.lease_seconds, margin=0)
         except WorkflowError as error:
             if not error.transient:
                 raise

@@ -30,7 +30,7 @@ within about 3 s. No message depends on one event, but such a notice would be us
 STATE_SECONDS = 120.0
 """Interval of polls of the inbox's state, which lists of messages do not show."""
 CONFIRM_SECONDS = 60.0
-"""Errors must last so long before an alarm: an inbox may be deleted and created again."""
+"""How long a permanent error must last before an alarm: an inbox may be deleted and created again."""
 ALARM_AGAIN_SECONDS = 6 * 3600.0
 MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
@@ -163,7 +163,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.client.advice import why_silent
         from airflow_provider_workflow.triggers import polling
 
-        schedule, alarm = NoticeSchedule(self.renotify_seconds), SourceAlarm()
+        schedule, alarm, broken_at = NoticeSchedule(self.renotify_seconds), SourceAlarm(), math.inf
         health = polling.InboxHealth(self.inbox, log)
         while True:
             try:
@@ -175,7 +175,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         health.seen(inbox)
                         is_due = schedule.is_due(await self._available(source))
                         health.succeeded()
-                        reason = why_silent(inbox)
+                        broken_at, reason = math.inf, why_silent(inbox)
                         self._tell_active(inbox["id"], reason is None)
                         is_alarm = alarm.is_due(reason)
                         if is_due or is_alarm:
@@ -188,14 +188,16 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             state_due += STATE_SECONDS
                             inbox = await polling.look_up(source.client, self.inbox)
             except Exception as error:
-                pause = health.failed(error)
-                reason = None if getattr(error, "transient", False) else "it cannot be used"
+                pause, now = health.failed(error), clock.monotonic()
+                broken_at = math.inf if getattr(error, "transient", False) else min(broken_at, now)
             else:
                 continue
-            if reason:
+            if now >= broken_at:
                 self._tell_active(self.inbox, False)
-            if reason and health.lasted >= CONFIRM_SECONDS and alarm.is_due(reason):
-                yield self._event("", is_alarm=True)
+                if now - broken_at < CONFIRM_SECONDS:
+                    pause = min(pause, CONFIRM_SECONDS)
+                elif alarm.is_due("it cannot be used"):
+                    yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
 
     async def _available(self, source: Source) -> frozenset[str]:

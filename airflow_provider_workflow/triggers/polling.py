@@ -60,8 +60,6 @@ class InboxHealth:
         self._inbox = plain(inbox)
         self.log = log
         self.errors = 0
-        self.lasted = 0.0
-        """Seconds from the first error of the series to the latest one."""
         self._since = 0.0
         self._logged: type[Exception] | None = None
         self._is_long = False
@@ -76,11 +74,11 @@ class InboxHealth:
         if self.errors == 0:
             self._since, self._logged, self._is_long = clock.monotonic(), None, False
         self.errors += 1
-        self.lasted = clock.monotonic() - self._since
-        if self.lasted >= LONG_SERIES_SECONDS and not self._is_long:
+        seconds = clock.monotonic() - self._since
+        if seconds >= LONG_SERIES_SECONDS and not self._is_long:
             self._is_long = True
             text = "Inbox %s has been unreachable for %.0f minutes; retrying: %s"
-            self.log.error(text, self._inbox, self.lasted / 60, explained(error))
+            self.log.error(text, self._inbox, seconds / 60, explained(error))
         elif type(error) is not self._logged:
             self._log_first(error)
         self._logged = type(error)

@@ -30,20 +30,6 @@ def test_no_dead_letter_is_started_after_the_lease_has_ended(bench: Workbench, f
     assert bench.states == {"bad": "available"}
 
 
-def test_the_function_is_not_called_on_the_last_safe_delivery_though_there_is_no_dead_letter(
-    bench: Workbench,
-) -> None:
-    bench.allow_dead_letters()
-    bench.put("killer", lease_count=3)
-    bench.supervisor.fail(api_error(503))
-    function = Function()
-
-    with pytest.raises(BatchError):
-        batches(bench, function).run()
-    assert function.given == []
-    assert bench.states == {"killer": "leased"}
-
-
 def test_a_failed_message_becomes_a_dead_letter_with_its_third_delivery(bench: Workbench) -> None:
     states: list[str] = []
     bench.supervisor.on_start = lambda: states.append(bench.states["bad"])

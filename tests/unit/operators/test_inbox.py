@@ -169,7 +169,6 @@ def test_what_a_template_may_hold_is_templated() -> None:
 def test_a_dispatch_that_is_being_ended_releases_the_lease_that_it_works_on(bench: Workbench) -> None:
     bench.put(*"abc")
     operator = WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle")
-    operator.on_kill()
     bench.supervisor.on_start = lambda: operator.on_kill() if bench.supervisor.started == ["a", "b"] else None
 
     with pytest.raises(TaskKilled):
