@@ -131,6 +131,15 @@ def test_a_lease_of_the_trigger_is_released_if_the_store_does_not_answer(bench: 
     assert bench.states == {"a": "available"}
 
 
+def test_a_sensor_that_is_ended_between_two_pokes_leases_nothing_more(bench: Workbench) -> None:
+    task = Task(bench, deferrable=False)
+    task.sensor.on_kill()
+
+    with pytest.raises(TaskKilled):
+        task.execute()
+    assert bench.service.count("lease") == 0
+
+
 UNREACHABLE = "is unreachable; retrying"
 
 
