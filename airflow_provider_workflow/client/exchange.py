@@ -218,7 +218,7 @@ class BaseClient:
         if (
             token is not None
             and not (is_new or answer.is_success)
-            and is_token_rejected(failure(call, answer))
+            and _is_token_rejected(failure(call, answer))
         ):
             # Repeat the request with a new token (docs/service.md 11).
             self.tokens.drop(token_key(self.settings, scope), token.value)
@@ -328,7 +328,7 @@ class BaseClient:
         return masked_answer(answer, [secret for secret in secrets if secret])
 
 
-def is_token_rejected(error: WorkflowAPIError) -> bool:
+def _is_token_rejected(error: WorkflowAPIError) -> bool:
     """Whether a new token may help (docs/service.md 11)."""
     if error.status == 400:
         return error.code == "unauthenticated"

@@ -224,8 +224,8 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
     :raises PageError: the call failed, or no inbox has the name.
     """
     with connected(connection_id) as client:
-        found = client.run(at_inbox(client.settings, inbox, api.get_inbox))
-    return {"inboxes": [inbox_of(found)], "next": None, "fetched_at": _now()}
+        shown = inbox_of(client.run(at_inbox(client.settings, inbox, api.get_inbox)))
+    return {"inboxes": [shown], "next": None, "fetched_at": _now()}
 
 
 def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
