@@ -364,7 +364,7 @@ class Dispatcher:
 
     def _finish_message(self, lease: HeldLease, message_id: str) -> None:
         """A message has its run or its dead letter, and may be acknowledged."""
-        # After a failed acknowledgement many leases are kept: without their messages.
+        # Without its messages: after a failed acknowledgement a drain may have many leases.
         self._finished.setdefault(lease.lease_id, (replace(lease, messages=[]), []))[1].append(message_id)
 
     def _acknowledge(self, *, at_the_end: bool = False) -> None:
