@@ -302,11 +302,12 @@ class Dispatcher:
         try:
             if self._dead_letters is not None and self._dead_letters.is_found(message):
                 return True
-            # An expression may read a value that changes, and must not choose a second DAG;
-            # and a message that has its run is not rejected.
+            # An expression may read a value that changes, and must not choose a second DAG; and a message
+            # that has its run is not rejected. The run of its key does not accept it.
             is_looked_up = len(dag_ids) > 1 or delivery_count(message) != 1
-            if is_looked_up and (existing := self._find_run(message)) is not None:
-                self._record(*existing, message["id"])
+            run = self._find_run(message) if is_looked_up else None
+            if run is not None and run[0] is not Start.REPEATED:
+                self._record(*run, message["id"])
                 return True
             dag_id = self.routes.target(without_lease(message))
             if dag_id is None:
@@ -320,7 +321,7 @@ class Dispatcher:
                 # Airflow may have taken long to answer what it was asked before.
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
                 return False
-            self._record(self._start_run(dag_id, message, lease), dag_id, message["id"])
+            self._record(*(run or (self._start_run(dag_id, message, lease), dag_id)), message["id"])
         except (UnroutableError, InvalidPayloadError) as error:
             reason = Reason.INVALID if isinstance(error, InvalidPayloadError) else Reason.EXPRESSION
             self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)), reason)
@@ -355,7 +356,7 @@ class Dispatcher:
 
     def _record(self, outcome: Start, dag_id: str, message_id: str) -> None:
         if outcome is Start.STARTED:
-            # Airflow finds an existing run before it checks anything else, so that one shows nothing.
+            # An existing run shows nothing: Airflow finds it before it checks the request.
             self._rejections.start(dag_id)
         self.counts.count(outcome.value, message_id)
         observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)

@@ -10,6 +10,7 @@ from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, Start, TaskRuns, run_id_of, run_id_of_key
+from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.counted import Counted
@@ -117,6 +118,27 @@ def test_a_repeated_message_starts_no_run_of_another_dag(bench: Workbench) -> No
 
     assert ids(dispatched(bench, targets=targets)) == {"started": ["a"], "repeated": ["b"]}
     assert [dag_id for dag_id, _ in bench.supervisor.runs] == ["new"]
+
+
+SECOND = {"new": "payload.of == 'a'", "changed": "payload.of == 'x'"}
+
+
+@pytest.mark.parametrize("schema", [True, {"properties": {"of": {"const": "a"}}}])
+@pytest.mark.parametrize("arguments", [{}, {"match": "payload.of == 'a'"}, {"targets": SECOND}])
+@pytest.mark.parametrize("lease_count", [0, 1])
+def test_the_run_of_its_key_does_not_accept_a_message(
+    bench: Workbench, arguments: dict[str, Any], schema: Any, lease_count: int
+) -> None:
+    bench.supervisor.dags |= {"new", "changed"}
+    put(bench, "a", "A-1")
+    put(bench, "b", "A-1", lease_count=lease_count)
+    dispatcher = bench.dispatcher(once_per="payload.order_id", **arguments)
+    dispatcher.check_payload = checker(schema) if isinstance(schema, dict) else None
+    dispatcher.drain()
+
+    is_repeated = not arguments and schema is True
+    assert ids(dispatcher)["started"] == ["a"]
+    assert bench.states == ({} if is_repeated else {"b": "leased"})
 
 
 def test_an_answer_that_is_lost_is_found_by_the_key(bench: Workbench) -> None:
