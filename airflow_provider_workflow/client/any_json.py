@@ -15,12 +15,13 @@ from typing import Any
 LEVELS = 3
 """Levels of a lease above a payload: the lease, its list of messages, the message."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+"""Its quantifiers are possessive: it never goes back, and needs no memory for each character."""
 _STRING_OR_BRACKET = re.compile(_STRING.pattern + r"|[\[\]{}]", re.DOTALL)
 _BARE = re.compile(r'[^,\[\]{}"]*')
 _CLOSING = {"{": "}", "[": "]"}
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.DOTALL)
-_STRING_OR_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|Infinity')
+_TOKEN = re.compile(_STRING.pattern + r'|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.DOTALL)
+_STRING_OR_WORD = re.compile(_STRING.pattern + "|NaN|Infinity")
 _NUMBERS = {"NaN": "null", "Infinity": "1e999"}
 
 

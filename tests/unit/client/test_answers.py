@@ -264,3 +264,13 @@ def test_empty_values_at_any_depth_are_encoded() -> None:
     text = "[" * 5000 + '{"a": [], "b": {}, "": null}' + "]" * 5000
 
     assert any_json.dumped(any_json.decode(text)) == text
+
+
+def test_infinity_beside_a_long_string_takes_no_memory_for_each_character() -> None:
+    value = {"long": 'é"' * (size := 200_000), "number": float("inf")}
+    tracemalloc.start()
+    text = any_json.dumped(value)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert any_json.decode(text) == value
+    assert most < 40 * size
