@@ -79,7 +79,8 @@ def _compile(field: str, expression: str) -> ParsedResult:
     except JMESPathError as error:
         raise ValueError(f"{field} is no valid JMESPath expression: {error}") from None
     # Neither is a fault for JMESPath: what does not exist is null.
-    faults = [*_constants_written_as_fields(expression), *_unknown_names(compiled.parsed)]
+    whole = {"type": "expression", "children": [compiled.parsed]}
+    faults = [*_constants_written_as_fields(expression), *_unknown_names(whole)]
     if faults:
         raise ValueError(f"{field} {faults[0]}")
     return compiled
@@ -121,6 +122,8 @@ def _unknown_names(node: Mapping[str, Any], of_message: bool = True) -> Iterator
     for position, child in enumerate(node.get("children", ())):
         # Not a position, nor the bounds of a slice.
         if isinstance(child, Mapping):
+            if child["type"] == "expref" and kind != "function_expression":
+                yield "has an & outside of the arguments of a function"
             on_part = kind == "expref" or (kind in FIRST_ON_MESSAGE and position > 0)
             yield from _unknown_names(child, of_message and not on_part)
 

@@ -54,7 +54,7 @@ def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
         path = list(error.absolute_path)
         if error.validator == "required" and isinstance(error.validator_value, list):
             path.append(next(name for name in error.validator_value if name not in error.instance))
-        raise InvalidPayloadError(path, error.validator)
+        raise InvalidPayloadError(path, error.validator or "false")
 
     return check
 

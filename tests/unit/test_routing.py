@@ -95,6 +95,7 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
         ("payload.items[?paid == null]", "compares with the field null. Write `null`, in backticks"),
         *((reading, NO_FIELD) for reading in READING_NO_FIELD),
         ("payload.a[?nosuch(@)]", "calls nosuch(), which JMESPath does not have"),
+        *((outside, "has an & outside of the arguments") for outside in ("&payload.a", "payload.[a, &b]")),
     ],
 )
 def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: str, hint: str) -> None:

@@ -87,6 +87,7 @@ JSON_SCHEMA = {
         (JSON_SCHEMA, {"number": "A-1", "lines": [{"amount": 10}]}, "$.lines[0].amount: maximum"),
         (JSON_SCHEMA, {"no": SECRET}, "$.number: required"),
         (JSON_SCHEMA, [SECRET], "$: type"),
+        ({"properties": {"no": False}}, {"no": SECRET}, "$: false"),
         ({"properties": {"x": {"$ref": "#"}}}, None, None),
         (Order, {"number": "A-1", "lines": []}, None),
         (Dated, {"number": "A-1"}, None),
