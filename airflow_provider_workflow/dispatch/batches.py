@@ -224,8 +224,9 @@ class Batches:
             raise BatchError(
                 self.inbox,
                 f"the function took {took:.0f} s for {len(batch)} messages, and with lease_seconds={seconds}"
-                f" it may take {seconds - MARGIN_SECONDS:.0f} s. Messages that were not acknowledged in time"
-                f" are redelivered. Increase lease_seconds (up to 3600), or decrease batch_size (now {size})",
+                f" all calls of a lease may take {seconds - MARGIN_SECONDS:.0f} s. Messages that were not"
+                " acknowledged in time are redelivered. Increase lease_seconds (up to 3600), or decrease"
+                f" batch_size (now {size})",
             )
 
     def _causes(self, batch: list[types.LeasedMessage]) -> tuple[Mapping[str, str], Exception | None]:
