@@ -89,10 +89,10 @@ def _conf(
     """
     access.connection(connection_id)
     if reader.may("read runs", dag_id):
-        conf = {"connection_id": connection_id, "inbox_id": inbox_id}
-        for stored in dag_runs.named(Selection(DEAD_LETTER_PREFIX, (dag_id,), conf=conf), (), [run_id]):
-            if stored.run_id == run_id:
-                return dag_runs.whole_conf(stored.key)
+        for stored in dag_runs.runs_of({run_id: inbox_id}, (dag_id,)).get(run_id, ()):
+            conf = dag_runs.whole_conf(stored.key)
+            if conf.get("connection_id") == connection_id:
+                return conf
     raise _no_dead_letter()
 
 

@@ -82,7 +82,9 @@ def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
 
 
 def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
-    listeners, runs = _listeners(connection_id, reader), _recent_runs(connection_id, reader)
+    names = {name for inbox in listing["inboxes"] for name in (inbox["id"], inbox["name"])}
+    listeners = _listeners(connection_id, reader, None if is_whole else names)
+    runs, without = _recent_runs(connection_id, reader)
     shown = []
     for inbox in listing["inboxes"]:
         messages = service.known((connection_id, "messages", inbox["id"], None))
@@ -91,7 +93,7 @@ def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bo
             {
                 **_inbox(inbox, listeners),
                 "summary": counted,
-                "runs": runs.get(inbox["id"], {}),
+                "runs": runs.get(inbox["id"], without),
             }
         )
     return {
@@ -153,10 +155,11 @@ def _inbox(shown: Fields, listeners: Listeners) -> Fields:
     return {**shown, "paused_text": reason, "listeners": list(of_inbox.values())}
 
 
-def _listeners(connection_id: str, reader: Reader) -> Listeners:
+def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None) -> Listeners:
     """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
     uses: list[InboxUse] = service.cached(service.LISTENERS, _uses)["uses"]
-    readable = [use for use in uses if use.conn_id == connection_id and reader.may("read", use.dag_id)]
+    of_these = [use for use in uses if use.conn_id == connection_id and (names is None or use.inbox in names)]
+    readable = [use for use in of_these if reader.may("read", use.dag_id)]
     paused = access.paused({use.dag_id for use in readable}) if readable else {}
     listeners: Listeners = {}
     for use in readable:
@@ -174,24 +177,28 @@ def _uses() -> Fields:
         return {"uses": list(inbox_uses(session))}
 
 
-def _recent_runs(connection_id: str, reader: Reader) -> dict[str, Fields]:
-    """By inbox: how many runs of the last hour are in which state, and how many are dead letters."""
+def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields], Fields | None]:
+    """
+    By inbox: how many runs of the last hour are in which state, and how many are dead letters.
 
-    def count() -> dict[str, Fields]:
+    Then that of all other inboxes: None if older runs were not counted.
+    """
+
+    def count() -> Fields:
         counted: dict[str, Any] = defaultdict(Counter)
         newest = _newest(connection_id, None, ("inbox_id",), MOST_COUNTED)
         for run in newest:
             state = "dead_letter" if _is_dead(run) else run.state
             counted[run.dag_id][run.conf["inbox_id"] or "", state] += 1
-        return counted
+        return {"by_dag": counted, "without": {} if len(newest) < MOST_COUNTED else None}
 
     recent = service.cached((connection_id, "recent runs"), count)
     runs: dict[str, Fields] = defaultdict(Counter)
-    for dag_id, counts in recent.items():
+    for dag_id, counts in recent["by_dag"].items():
         if reader.may("read runs", dag_id):
             for (inbox_id, state), number in counts.items():
                 runs[inbox_id][state] += number
-    return runs
+    return runs, recent["without"]
 
 
 def _newest(
@@ -254,7 +261,7 @@ def change(
         service.forget(connection_id)
     name, by = plain(str(changed["id"])), plain(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
-    return answer(_inbox(changed, _listeners(connection_id, reader)))
+    return answer(_inbox(changed, _listeners(connection_id, reader, {changed["id"], changed["name"]})))
 
 
 @of_connection.get(INBOX + "/messages")
@@ -279,7 +286,7 @@ def list_messages(
         in_service = {message[name] for message in listing["messages"] for name in ("run", "dead_letter")}
         by_id = {message["id"]: message for message in listed}
         for message in _acknowledged((run for run in runs["recent"] if run.run_id not in in_service), reader):
-            # The run of a business key has an id of its own: its message may still be in the service.
+            # The run of a business key has another id than its message.
             if (same := by_id.get(message["id"])) is not None and same["run"] is None:
                 same["run"] = message["run"]
             else:
@@ -312,9 +319,8 @@ def _acknowledged(runs: Iterable[StoredRun], reader: Reader) -> list[Fields]:
     for run in runs:
         if not reader.may("read runs", run.dag_id):
             continue
-        # The run of a message and that of its dead letter differ in their prefixes.
-        key = run.run_id.removeprefix(DEAD_LETTER_PREFIX if _is_dead(run) else RUN_ID_PREFIX)
-        message = shown.setdefault(key, _message_of(run))
+        message = _message_of(run)
+        message = shown.setdefault(message["id"], message)
         message["dead_letter" if _is_dead(run) else "run"] = run_of(run.dag_id, run.run_id, run.state)
         if message["run"]:
             message |= {"status": "started", "error_message": None}

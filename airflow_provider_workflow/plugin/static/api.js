@@ -148,7 +148,7 @@ export class Feed {
     this.#schedule();
   }
 
-  /** Load what follows until nothing does, or there are `limit` items. */
+  /** Load what follows, up to `limit` items. */
   async loadAll(limit = 5000) {
     this.#abort();
     const turn = this.#turn;
@@ -203,6 +203,7 @@ export class Feed {
     const now = this.clock.now();
     return {
       answer,
+      silent: [...(cursor ? this.#state.silent : []), ...(answer.silent ?? [])],
       items: cursor ? merged(this.#state.items, items, this.keyOf) : items,
       next: answer.next ?? null,
       pages: cursor ? this.#state.pages + 1 : 1,

@@ -64,7 +64,7 @@ function State({ inbox, isWhole }) {
   return h("div", h(Badge, { color: palette }, label), why && h(`div.small.${isWhole ? "" : "two"}`, { title: why }, text));
 }
 
-/** How many DAG runs of the last hour are in which state; each number leads to them. */
+/** DAG runs of the last hour by state, with links. */
 function Runs({ connection, inbox: { id, runs } }) {
   const { locale } = useContext(Now);
   const shown = model.recentRuns(runs ?? {}, locale);
@@ -229,7 +229,7 @@ const replay = (connection, id, body) => client.post(pathOf(connection, id, "dea
 const Why = ({ reason, setReason }) => h("label", "Why do you replay it?", h("input", {
   value: reason, required: true, pattern: ".*\\S.*", maxLength: 500, onChange: (event) => setReason(event.target.value) }));
 
-/** Each starts the DAG that it was meant for. One that fails does not stop the others. */
+/** Each for its own DAG; one that fails does not stop the others. */
 function ReplayAllDialog({ letters, connection, id, close, done, say }) {
   const [reason, setReason] = useState("");
   const act = async () => {
@@ -297,7 +297,7 @@ function Inboxes() {
       options: [...new Set([...ids, connection])], change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
     h(Failure, { feed: connections }),
-    h(Silent, { sources: list[0].answer?.silent, connection }),
+    h(Silent, { sources: list[0].silent, connection }),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })
       : place.inbox ? h(Fragment, h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))
