@@ -1,5 +1,5 @@
 """
 The command line: ``airflow workflow`` and ``airflow-workflow``.
 
-Both are built from ``definition.py`` and run commands through ``running.py``.
+Both are built from ``tree.py`` and run commands through ``common.py``.
 """

@@ -193,8 +193,13 @@ def _inbox_states(subject: Subject) -> Iterator[Finding]:
     listed = subject.inboxes or []
     for inbox in listed[:MOST_INBOXES]:
         yield _inbox(subject, inbox)
+    for inbox in listed[MOST_INBOXES:]:
+        name = inbox.get("name") or inbox["id"]
+        state = _state(subject, inbox, shlex.quote(name))
+        if state[0] != OK:
+            yield Finding(f"inbox {name}", *state)
     if len(listed) > MOST_INBOXES:
-        detail = f"{len(listed) - MOST_INBOXES} more were not examined"
+        detail = f"messages of {len(listed) - MOST_INBOXES} more were not counted"
         yield Finding("inboxes", WARNING, detail, "examine them with --inbox")
 
 
@@ -305,8 +310,9 @@ def _concerns(subject: Subject, use: InboxUse) -> bool:
     """Whether a use may be one of the examined connection and inbox."""
     if use.conn_id not in (None, subject.args.conn_id):
         return False
-    names = {name for inbox in subject.inboxes or [] for name in _names(inbox)}
-    return subject.args.inbox is None or use.inbox in {None, subject.args.inbox, *names}
+    if subject.args.inbox is None:
+        return True
+    return use.inbox in {None, subject.args.inbox}.union(*map(_names, subject.inboxes or []))
 
 
 def _names(inbox: types.Inbox) -> set[str]:

@@ -230,12 +230,14 @@ def test_an_account_of_many_inboxes_is_examined_in_part(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_INBOXES", 2)
-    for name in ("a", "b"):
-        doctor.emulator.open_inbox(name)
+    for name in ("a", "b", "c"):
+        inbox = doctor.emulator.open_inbox(name)
+    doctor.emulator.store.inboxes.force(inbox, "paused", "abandoned")
     found = doctor.examine()
+    assert found.of("failed") == ["inbox c"]
     assert found["inboxes"]["status"] == "warning"
-    assert found["inboxes"]["detail"] == "1 more were not examined"
-    assert sum(each["check"].startswith("inbox ") for each in found.findings) == 2
+    assert found["inboxes"]["detail"] == "messages of 2 more were not counted"
+    assert sum(each["check"].startswith("inbox ") for each in found.findings) == 3
 
 
 def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None:
