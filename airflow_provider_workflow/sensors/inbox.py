@@ -16,7 +16,8 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
     conf,
 )
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk import BaseOperator, BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag, intervals
@@ -54,9 +55,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
-    While the service is unreachable or limits the rate, the sensor waits. While the service has paused the
-    inbox and drops new events, the inbox is missing or failed to initialize, or the credentials are rejected,
-    the second try fails the task. A run right after the failed one fails 6 hours after it.
+    While the service is unreachable or limits the rate, the sensor waits. If the service has paused the
+    inbox, it is missing or failed to initialize, or credentials are rejected, the second try fails the task.
+    A run right after the failed one fails 6 hours after it.
 
     By default it retries errors for two and a half hours (20 retries); ``acknowledge="auto"`` needs 1 or
     more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
@@ -109,10 +110,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def _check_retries(self) -> None:
         if self.acknowledge == "auto" and not self.retries:
-            raise ValueError(
-                'retries must be 1 or more with acknowledge="auto":'
-                " a retry returns the messages that a killed try received"
-            )
+            text = "a retry returns the messages that a killed try received"
+            raise ValueError(f'retries must be 1 or more with acknowledge="auto": {text}')
 
     def execute(self, context: Context) -> Any:
         """
@@ -126,7 +125,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         # Again, as a cluster policy may have set them since.
         self._check_retries()
         if self.deferrable:
-            return self.resume(context, {"status": "poll"}, deadline=clock.now() + self.timeout)
+            with self._skipped_on_failure():
+                return self.resume(context, {"status": "poll"}, deadline=clock.now() + self.timeout)
         self._read_rendered()
         self.counts = Counts()
         if self.reschedule:
@@ -161,13 +161,30 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         self._read_rendered()
         self.counts = Counts.carried(so_far)
-        with _skip_on_failure(soft_fail=self.soft_fail, never_fail=self.never_fail):
-            value = None
-            with self._failing_seldom(context), closing(self.hook):
-                value = self._poll(context, lease_of(event or {}))
-            if value is None:
-                self._defer_until_messages(deadline, hold_seconds)
-            return value
+        value = None
+        with self._failing_seldom(context), closing(self.hook):
+            value = self._poll(context, lease_of(event or {}))
+        if value is None:
+            self._defer_until_messages(deadline, hold_seconds)
+        return value
+
+    def resume_execution(self, next_method: str, next_kwargs: Any, context: Context) -> Any:
+        """Not as the base class, which with ``soft_fail`` skips errors that a retry would pass."""
+        with self._skipped_on_failure():
+            return BaseOperator.resume_execution(self, next_method, next_kwargs, context)
+
+    @contextmanager
+    def _skipped_on_failure(self) -> Iterator[None]:
+        """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
+        try:
+            yield
+        except Exception as error:
+            final = isinstance(error, (AirflowSensorTimeout, TaskDeferralTimeout, AirflowFailException))
+            if self.never_fail or (self.soft_fail and final):
+                raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
+            if isinstance(error, TaskDeferralTimeout):
+                raise AirflowSensorTimeout(*error.args) from error
+            raise
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll the inbox once, for the modes poke and reschedule."""
@@ -246,9 +263,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             raise AirflowFailException(str(self._alarm)) from self._alarm
         if remaining <= 0:
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
-            raise AirflowSensorTimeout(
-                f"Inbox {self.inbox!r}: nothing more to do within {self.timeout:g} s.{done}"
-            )
+            text = f"nothing more to do within {self.timeout:g} s.{done}"
+            raise AirflowSensorTimeout(f"Inbox {self.inbox!r}: {text}")
         limit, seconds = self.limits.first_lease, self.limits.lease_seconds
         if isinstance(self._worker, Dispatcher):
             # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
@@ -279,12 +295,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def _poll(self, context: Context, lease: HeldLease | None = None) -> Any:
         """
-        Process a lease, then further messages.
+        Process the lease of a trigger, then further messages; None if the sensor has to wait.
 
         A transient error of a lease request counts as an empty inbox.
-
-        :param lease: the lease of a trigger.
-        :return: the return value of the sensor; None if it has to wait.
         """
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.dispatch.receiving import Receiver
@@ -295,10 +308,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             lease.release(self.hook, lease.message_ids)
             lease = None
         worker = self._worker = self._new_worker(context)
-        value: Any
         try:
             if isinstance(worker, Receiver):
-                value = self._receive(worker, lease)
+                value: Any = self._receive(worker, lease)
             else:
                 value = self._dispatch(worker, lease)
         except InboxPausedError as paused:
@@ -376,15 +388,3 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.triggers.polling import InboxHealth
 
         return InboxHealth(self.inbox, log)
-
-
-@contextmanager
-def _skip_on_failure(*, soft_fail: bool, never_fail: bool) -> Iterator[None]:
-    """Apply ``soft_fail`` and ``never_fail`` as the mode poke does, for a deferrable sensor."""
-    try:
-        yield
-    except Exception as error:
-        final = isinstance(error, (AirflowSensorTimeout, AirflowFailException))
-        if never_fail or (soft_fail and final):
-            raise AirflowSkipException(f"Skipped instead of failing: {error}") from error
-        raise

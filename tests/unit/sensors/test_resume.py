@@ -19,6 +19,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.dispatch.lease import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
@@ -77,6 +78,16 @@ def test_what_fails_after_a_deferral_is_skipped_where_asked(bench: Workbench) ->
 
     with pytest.raises(AirflowSkipException):
         task.resume(deferral, POLL)
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_what_a_retry_may_pass_is_not_skipped_with_soft_fail(bench: Workbench, deferrable: bool) -> None:
+    task = Task(bench, soft_fail=True, deferrable=deferrable)
+    deferral = task.execute() if deferrable else None
+    bench.put("a")
+    bench.supervisor.fail(api_error(503))
+    with pytest.raises(TargetError):
+        task.resume(deferral, POLL) if deferral else task.execute()
 
 
 def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(
