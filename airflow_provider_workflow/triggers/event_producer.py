@@ -25,7 +25,7 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.lease import HeldLease, encoded, without_lease
+from airflow_provider_workflow.dispatch.lease import HeldLease, check_source, encoded, without_lease
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 LARGEST_EVENT = 1_000_000
 """Maximum characters of the messages in one event; a longer message has an event of its own."""
+PART_SECONDS = 3.0
+"""Seconds between the events of one lease, which must all be stored before it ends."""
 GATHER_SECONDS = 2.0
 """Delay before the first lease, so that the other watchers of the inbox have started."""
 MOST_UNSETTLED = 8
@@ -133,7 +135,7 @@ class InboxProducer(SharedStreamProducer):
         self._unmatched_logged = False
 
     async def open_stream(self) -> AsyncIterator[tuple[Batch, Batch]]:
-        """Yield batches without end, ``min_interval`` apart."""
+        """Yield batches without end, those of two leases ``min_interval`` apart."""
         options = self.options
         health = InboxHealth(options.inbox, log)
         await clock.async_sleep(GATHER_SECONDS)
@@ -154,9 +156,10 @@ class InboxProducer(SharedStreamProducer):
                                 break
                             await self._settle_later(batch)
                             yield batch, batch
-                            await clock.async_sleep(options.min_interval)
+                            await clock.async_sleep(min(options.min_interval, PART_SECONDS))
                             while len(self._settling) >= MOST_UNSETTLED:
                                 await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
+                        await clock.async_sleep(max(0.0, options.min_interval - PART_SECONDS))
             except Exception as error:
                 await clock.async_sleep(health.failed(error))
 
@@ -185,13 +188,14 @@ class InboxProducer(SharedStreamProducer):
         try:
             call = api.lease_messages(inbox_id, options.lease_limit, options.lease_seconds)
             answer = await source.client.send(call)
+            lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
+            if lease is None:
+                await quarantine.check_in_loop(source.client, inbox_id)
+                check_source(inbox_id, answer.get("inbox_attributes") or {})
         except InboxPausedError as paused:
             health.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
             return None
         health.seen(answer.get("inbox_attributes") or {})
-        lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
-        if lease is None:
-            await quarantine.check_in_loop(source.client, inbox_id)
         return lease
 
     async def _batches(self, lease: HeldLease) -> list[Batch]:

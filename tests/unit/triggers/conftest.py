@@ -14,7 +14,7 @@ from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import INBOX, Workbench
 
 PATIENCE_SECONDS = 10.0
 """How long a test waits at most for something that should come at once."""
@@ -139,6 +139,18 @@ EVEN = "contains(`[0, 2, 4, 6, 8]`, payload.n)"
 ODD = "contains(`[1, 3, 5, 7, 9]`, payload.n)"
 FAILS = "length(payload.n) == `1`"
 """Fails on a number, which has no length."""
+
+
+def being_deleted(bench: Workbench) -> None:
+    """Delete the inbox, for a day, and create one of its name that has a message."""
+    store = bench.service.store
+    store.configure(deleting_seconds=86400)
+    store.inboxes.delete(bench.inbox_id)
+    former = store.inboxes.get(bench.inbox_id)
+    former.name = "not in the way"
+    created = store.inboxes.open(INBOX)
+    former.name = INBOX
+    store.messages.put(created.id, [{}], ids=["new"])
 
 
 def put(bench: Workbench, *numbers: int) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.triggers import event_producer
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
-from tests.unit.triggers.conftest import PATIENCE_SECONDS, Triggerer, beside, event_trigger
+from tests.unit.triggers.conftest import PATIENCE_SECONDS, Triggerer, being_deleted, beside, event_trigger
 from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
@@ -94,6 +95,29 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
     await triggerer.work(100)
     assert len(triggerer.stored_ids()) == 20
     assert bench.states == {}
+
+
+async def test_an_inbox_that_is_being_deleted_is_left_for_the_new_one_of_its_name(
+    bench: Workbench, triggerer: Triggerer
+) -> None:
+    triggerer.start(event_trigger())
+    await triggerer.work(30)
+    being_deleted(bench)
+    await triggerer.work(600)
+    assert triggerer.stored_ids() == ["new"]
+
+
+async def test_the_events_of_a_lease_are_closer_than_those_of_two(
+    bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_producer, "LARGEST_EVENT", 1)
+    bench.put(*"abcd")
+    triggerer.start(event_trigger(min_interval=300))
+    await triggerer.work(30)
+    assert triggerer.stored_ids() == ["a", "b", "c", "d"]
+    bench.put("e")
+    await triggerer.work(200)
+    assert bench.states == {"e": "available"}
 
 
 async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(

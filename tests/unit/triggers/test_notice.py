@@ -21,6 +21,7 @@ from airflow_provider_workflow.triggers.notice import (
 )
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, TimedEvent
+from tests.unit.triggers.conftest import being_deleted
 from tests.unit.workbench import INBOX, Workbench
 
 
@@ -306,18 +307,6 @@ async def test_a_new_inbox_is_watched_while_the_former_one_of_its_name_is_being_
     notices = await day.notices(trigger(), until=3600)
 
     assert notices[0] < 1000
-
-
-def being_deleted(bench: Workbench) -> None:
-    """Delete the inbox, for a day, and create one of its name that has a message."""
-    store = bench.service.store
-    store.configure(deleting_seconds=86400)
-    store.inboxes.delete(bench.inbox_id)
-    former = store.inboxes.get(bench.inbox_id)
-    former.name = "not in the way"
-    created = store.inboxes.open(INBOX)
-    former.name = INBOX
-    store.messages.put(created.id, [{}])
 
 
 async def test_the_trigger_of_a_sensor_leaves_an_inbox_that_is_being_deleted(
