@@ -123,7 +123,7 @@ class HeldLease:
                 log.error(
                     "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged,"
                     " and the service quarantines it",
-                    plain(name_of(inbox_id)),
+                    name_of(inbox_id),
                     position,
                     lease_id,
                 )
@@ -175,7 +175,7 @@ class HeldLease:
         :param message_ids: 1 or more.
         :raises WorkflowError: the call failed.
         """
-        name, ids = plain(name_of(self.inbox_id)), list(message_ids)
+        name, ids = name_of(self.inbox_id), list(message_ids)
         try:
             answer = hook.acknowledge_messages(self.inbox_id, self.lease_id, ids)
         except LeaseExpiredError:
@@ -202,11 +202,11 @@ class HeldLease:
         try:
             hook.release_messages(self.inbox_id, self.lease_id, list(message_ids))
         except LeaseExpiredError:
-            log.info("Inbox %s: a lease expired before its release", plain(name_of(self.inbox_id)))
+            log.info("Inbox %s: a lease expired before its release", name_of(self.inbox_id))
         except WorkflowError as error:
             log.warning(
                 "Inbox %s: %d messages are redelivered when their lease expires (%s)",
-                plain(name_of(self.inbox_id)),
+                name_of(self.inbox_id),
                 len(message_ids),
                 error,
             )

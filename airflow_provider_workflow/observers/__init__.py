@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock, config
 from airflow_provider_workflow.airflow_internals import airflow_release
+from airflow_provider_workflow.client.wire import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -131,11 +132,11 @@ def trace_context() -> str | None:
 
 def name_of(inbox: str) -> str:
     """
-    The name of an inbox if this process knows it, else its id.
+    The name of an inbox if this process knows it, else its id; escaped.
 
     :param inbox: id or name.
     """
-    return _names.get(inbox, inbox)
+    return plain(_names.get(inbox, inbox))
 
 
 def remember_name(inbox_id: str, name: str) -> None:

@@ -132,7 +132,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         except InboxPausedError as paused:
             attributes, lease = {"status": PAUSED, "paused_reason": paused.paused_reason}, None
-        if attributes.get("status") in (FAILED, DELETING):
+        if lease is None and attributes.get("status") in (FAILED, DELETING):
             return POLL
         is_paused = attributes.get("status") == PAUSED and attributes.get("paused_reason") != BY_USER
         if lease is None and is_paused and self.on_paused == "fail":
@@ -149,8 +149,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             with suppress(WorkflowError):
                 await source.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
             return POLL
-        name = observers.name_of(inbox_id)
-        return {"status": "leased", "inbox_name": name, "lease": text}
+        return {"status": "leased", "inbox_name": observers.name_of(inbox_id), "lease": text}
 
 
 def settle_seconds() -> float:

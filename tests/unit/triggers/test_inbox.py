@@ -19,6 +19,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
 )
 from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.emulator.rules.queues import Messages
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.counted import Counted
@@ -139,6 +140,18 @@ async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
     assert lease.message_ids == ["a", "b"]
     assert bench.sent("lease") == [{"lease_limit": 2, "lease_seconds": 90}]
     assert bench.service.count("ack") == bench.service.count("release") == 0
+
+
+async def test_a_lease_is_handed_over_whatever_its_inbox_is_like(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = bench.service.store.messages
+    deleting = {"inbox_attributes": {"status": "deleting"}}
+    monkeypatch.setattr(messages, "lease", lambda *given: {**Messages.lease(messages, *given), **deleting})
+    bench.put("a")
+    bench.service.store.inboxes.get(bench.inbox_id).name = "\0\ud800"  # no database has it
+    event = await fire(WorkflowInboxTrigger(bench.inbox_id, wake_on_events=False))
+    assert (event["status"], event["inbox_name"]) == ("leased", r"\x00\ud800")
 
 
 async def test_a_lease_that_is_too_large_to_hand_over_is_left_to_the_task(bench: Workbench) -> None:
