@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -123,9 +123,10 @@ class Receiver:
             raise
         except BaseException:
             # The task is killed; on_kill must not interrupt the release.
-            self.working = False
-            with closing(self.hook.hurried()) as hurried:
-                lease.release(hurried, lease.message_ids)
+            was_working, self.working = self.working, False
+            if was_working:
+                with closing(self.hook.hurried()) as hurried:
+                    lease.release(hurried, lease.message_ids)
             raise
         finally:
             self.working = False
@@ -143,7 +144,8 @@ class Receiver:
             log.warning(
                 "Inbox %s: the stored messages cannot be acknowledged any more: %s", plain(self.inbox), error
             )
-        self._store({**record, "acknowledged": True})
+        with suppress(Exception):  # the next try acknowledges them again, which has no effect
+            self._store({**record, "acknowledged": True})
 
     def _store(self, record: dict[str, Any]) -> None:
         # An ASCII string: the store itself rejects some JSON values.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.receiving import STORE_KEY
 from tests.unit.fakes import lost
-from tests.unit.workbench import Receipt, Workbench
+from tests.unit.workbench import Receipt, TaskTimeout, Workbench
 
 
 @pytest.fixture
@@ -84,6 +85,26 @@ def test_a_retry_returns_what_is_stored_and_acknowledges_it_if_that_is_possible(
     requests = bench.service.count("ack")
     assert ids(receipt().stored()) == ["a"]
     assert bench.service.count("ack") == requests == 6, "it is not tried again"
+
+
+@pytest.mark.parametrize("error", [TaskTimeout(), lost("ConnectError")])
+def test_stored_messages_are_not_released_and_acknowledged_ones_are_returned(
+    bench: Workbench, receipt: Receipt, error: BaseException
+) -> None:
+    is_end = isinstance(error, TaskTimeout)
+
+    def interrupt() -> None:
+        if is_end or bench.service.count("ack"):
+            raise error
+
+    receipt.store.after_set = interrupt
+    bench.put("a")
+    with pytest.raises(TaskTimeout) if is_end else nullcontext():
+        assert ids(receipt().take(bench.lease())) == ["a"]
+    assert bench.states == ({"a": "leased"} if is_end else {})
+    receipt.store.after_set = lambda: None
+    assert ids(receipt().stored()) == ["a"]
+    assert bench.states == {}
 
 
 def test_what_match_does_not_want_is_left_to_its_lease(bench: Workbench, receipt: Receipt) -> None:
