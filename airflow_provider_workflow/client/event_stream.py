@@ -1,8 +1,8 @@
 """
 Event streams of inboxes (docs/service.md 5): they wake up triggers when messages may be available.
 
-A stream has no messages and does not replay events. Therefore each (re)connection is also a wake-up, and
-triggers poll as well. All triggers of an inbox in an event loop share one stream.
+A stream does not replay events. Therefore each (re)connection is also a wake-up, and triggers poll as well.
+All triggers of an inbox in an event loop share one stream.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.answers import failure, request_of
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
 from airflow_provider_workflow.client.errors import (
+    InvalidRequestError,
     RateLimitError,
     ServerError,
     WorkflowAPIError,
@@ -39,10 +40,6 @@ MOST_EVENTS = 100
 """Maximum number of events in a second; a stream with more is closed, and its inbox polled."""
 
 
-class BusyStreamError(Exception):
-    """An event stream has too many events, which would keep the event loop busy, and is closed."""
-
-
 SILENCE_SECONDS = 60.0
 """Read timeout: the duration of four keep-alive intervals."""
 
@@ -53,9 +50,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
 
     Yields False when connected, then True for each chunk with events, until the service ends the stream.
 
-    :raises WorkflowError: the stream could not be opened, or the connection was lost. A rejected token is
-        renewed by the next poll.
-    :raises BusyStreamError: it has too many events.
+    :raises WorkflowError: the stream could not be opened, broke, or has too many events.
     """
     import aiohttp
 
@@ -72,7 +67,9 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             allow_redirects=False,
             proxy=request.proxy,
         ) as response:
-            if not _is_event_stream(response):
+            is_stream = response.status == 200 and response.content_type == "text/event-stream"
+            # Not a compressed one: a few bytes could become many events.
+            if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
             rest, second, in_second = b"", clock.monotonic(), 0
@@ -83,19 +80,17 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                     second, in_second = clock.monotonic(), 0
                 in_second += events
                 if in_second > MOST_EVENTS:
-                    raise BusyStreamError
+                    text = (
+                        f"closed for {REFUSED_SECONDS:.0f} s, as it has over {MOST_EVENTS} events in a second"
+                    )
+                    log.warning("Event stream of inbox %s: %s", inbox_id, text)
+                    raise InvalidRequestError(text, status=200)
                 if events:
                     yield True
             return
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request)
     raise broken  # raised here, it has no context, as in ``exchange``
-
-
-def _is_event_stream(response: aiohttp.ClientResponse) -> bool:
-    # A compressed stream is rejected, as it was not asked for: a few bytes could become many events.
-    is_plain = response.headers.get("content-encoding", "identity") == "identity"
-    return response.status == 200 and response.content_type == "text/event-stream" and is_plain
 
 
 async def _refusal_of(
@@ -180,10 +175,6 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
         except WorkflowError as fault:
             error = fault
             log.debug("Event stream of inbox %s: %s", inbox_id, fault)
-        except BusyStreamError as fault:
-            error = fault
-            text = "Event stream of inbox %s: closed for %.0f s, as it has more than %d events in a second"
-            log.warning(text, inbox_id, REFUSED_SECONDS, MOST_EVENTS)
         except Exception as fault:
             # Triggers poll as well; without the stream they only lease messages later.
             if failures == 0:
@@ -202,4 +193,4 @@ def _pause(error: Exception | None, pause: float) -> float:
     """
     if isinstance(error, (RateLimitError, ServerError)):
         return max(pause, error.retry_after or 0.0)
-    return REFUSED_SECONDS if isinstance(error, (WorkflowAPIError, BusyStreamError)) else pause
+    return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause
