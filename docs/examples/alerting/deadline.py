@@ -33,13 +33,13 @@ with DAG(
     max_active_runs=1,
 ) as watch:
 
-    @task(on_failure_callback=SmtpNotifier(**TO, subject="Parcels wait for longer than 30 minutes"))
+    @task(on_failure_callback=SmtpNotifier(**TO, subject="Parcels wait for too long, or the check failed"))
     def check_oldest():
         waiting = ("available", "leased")
         messages = WorkflowHook().list_messages("parcels")
-        created = [each["created_at"] for each in messages if each["status"] in waiting]
+        created = [each.get("created_at") for each in messages if each["status"] in waiting]
         latest = datetime.now(UTC) - LONGEST
-        late = [each for each in created if datetime.fromisoformat(each.replace("Z", "+00:00")) < latest]
+        late = [each for each in created if each and datetime.fromisoformat(each) < latest]
         if late:
             raise ValueError(f"{len(late)} messages wait for longer than {LONGEST}, since {min(late)}")
 
