@@ -136,9 +136,8 @@ def is_started_by_hand(run: Any) -> bool:
     """
     Whether a user, and no task, started a run that :func:`stored_dag_run` returned.
 
-    Since 3.3 a run that a task starts has a type of its own. Before, nothing tells the two apart, and a
-    message must not get a second run: so no run counts as started by hand. A field ``triggered_by`` would
-    replace it.
+    Since 3.3 a run that a task starts has a type of its own. Before, no run counts as started by hand, or a
+    message might get a second one. A field ``triggered_by`` would replace it.
     """
     is_manual = run.triggering_user_name is not None and run.run_type == "manual"
     return is_manual and airflow_release() >= (3, 3)
@@ -200,7 +199,7 @@ def run_quietly(command: Callable[[Namespace], None], args: Namespace, *, verbos
 
 
 # The metadata database, which commands use as they have no supervisor.
-# Airflow's REST API would replace it, but a command would need its URL and credentials.
+# Airflow's REST API, for which a command needs credentials, would replace it.
 
 
 def database_session() -> AbstractContextManager[Session]:
@@ -226,7 +225,7 @@ def serialized_dags(session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]
     """
     The id and the latest serialized version of each DAG of a DAG file that has a ``workflow_conn_id``.
 
-    The database filters, as there may be thousands of DAGs; compressed DAGs are not filtered.
+    The database filters them, except compressed ones.
     """
     from airflow.models.dag import DagModel
     from airflow.models.serialized_dag import SerializedDagModel

@@ -54,9 +54,8 @@ def schedule_of(asset: Asset) -> Any:
     """
     The schedule of a DAG with one run for all events of the asset since the run before.
 
-    ``DAG(schedule=schedule_of(asset))`` is for the notices of ``WorkflowInboxNoticeTrigger``: each says that
-    messages are available, and one run leases all of them. Airflow 3.4 starts a run for each event of
-    ``schedule=[asset]``, so that most runs would find an empty inbox.
+    It is for the notices of ``WorkflowInboxNoticeTrigger``, of which one run leases all messages: Airflow 3.4
+    starts a run for each event of ``schedule=[asset]``, and most runs would find an empty inbox.
 
     :return: a timetable that batches events from Airflow 3.4 on; a list of the asset before.
     """

@@ -224,7 +224,7 @@ def _selected(args: Namespace) -> Iterator[StoredDeadLetter]:
     selection = _selection_of(args)
     if args.ids:
         return iter(_find(selection, args.ids))
-    # A message that becomes a dead letter meanwhile is not replayed: its target may be broken.
+    # Not what becomes a dead letter meanwhile: the target may be broken.
     so_far = changed(selection, until=datetime.fromtimestamp(clock.now(), UTC))
     pages = dag_runs.pages(so_far, ENTRIES, size=dag_runs.PAGE, newest_first=False)
     return (letter for page in pages for letter in with_replays(page))

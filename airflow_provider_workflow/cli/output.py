@@ -31,8 +31,7 @@ def show(form: str, result: Any, *tables: Sequence[Row]) -> None:
     """
     Print the result of a command.
 
-    Airflow's ``print_as`` makes strings of all numbers in JSON and YAML, and reads names such as 1e3 as
-    numbers in ``plain``, so only tables are printed by it.
+    Airflow's ``print_as``, which changes numbers, prints tables only.
 
     :param form: ``json``, ``yaml``, ``table`` or ``plain``.
     :param result: printed as JSON or YAML; consists of JSON values.

@@ -145,9 +145,9 @@ def lease(answer: Answer) -> Any:
     """
     A lease.
 
-    A defect of one message must not make the whole lease unreadable: its messages would be leased together
-    repeatedly, until the service quarantines all of them. What cannot be decoded is replaced by its text,
-    and an entry that is not an object by an empty one. Attributes that are not objects become None.
+    A defect of one message must not make the whole lease unreadable, until all are quarantined. What cannot
+    be decoded is replaced by its text, an entry that is not an object by an empty one, and attributes that
+    are not objects by None.
 
     :raises TransportError: the body is not a lease.
     """
@@ -242,7 +242,8 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     """
     content = _body(answer)
     body = content or {}
-    first = _first_error(body)
+    errors = body.get("errors")
+    first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
     code = _string(first.get("code")) or _string(body.get("error"))
     code = code and one_line(code)
     detail = _detail(first, body, answer)
@@ -305,7 +306,7 @@ def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
     ):
         if text := _string(source.get(field)):
             return text[:LONGEST_DETAIL]
-    return _phrase(answer.status)
+    return next((status.phrase for status in HTTPStatus if status == answer.status), "")
 
 
 def _host(location: str) -> str:
@@ -315,26 +316,12 @@ def _host(location: str) -> str:
         return "an invalid URL"
 
 
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
 def _body(answer: Answer) -> dict[str, Any] | None:
     try:
         body = answer.json()
     except TransportError:
         return None
     return body if isinstance(body, dict) else None
-
-
-def _first_error(body: dict[str, Any]) -> dict[str, Any]:
-    errors = body.get("errors")
-    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-        return errors[0]
-    return {}
 
 
 def _string(value: Any) -> str | None:

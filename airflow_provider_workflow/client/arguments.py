@@ -128,7 +128,7 @@ def segment(field: str, value: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _quoted(value: str) -> str:
-    # Cached: quoting costs as much as the rest of building a call, and the same inboxes are used repeatedly.
+    # Cached: quoting costs as much as the rest of building a call.
     return quote(value, safe="")
 
 

@@ -206,9 +206,7 @@ class AsyncWorkflowClient(BaseClient):
 
 async def carry_through(work: Coroutine[Any, Any, T]) -> T:
     """
-    Await a coroutine to its end, even if the caller is cancelled, any number of times.
-
-    Airflow cancels a trigger about once a second until it ends, so ``asyncio.shield`` is not enough.
+    Await a coroutine to its end, even if the caller is cancelled, as Airflow does it once a second.
 
     :raises asyncio.CancelledError: the caller was cancelled; raised after the coroutine has ended.
     """

@@ -33,10 +33,9 @@ class WorkflowError(Exception):
     """
     Base class of the errors of calls to the service.
 
-    ``fix`` says what to do, in words for users; it is empty if that is unknown. ``may_repeat`` says whether
-    to make another attempt of the call now; None before that is known, and False after all attempts, so that
-    a call that depends on it (as every call depends on its token call) does not retry it. ``transient`` is
-    True if the same call may succeed later, without any change of it.
+    ``fix`` says what to do; it is empty if that is unknown. ``may_repeat``: whether to make another attempt
+    of the call now; None before that is known, and False after all attempts, as for a call that depends on
+    it. ``transient``: whether the same call may succeed later.
     """
 
     fix = ""

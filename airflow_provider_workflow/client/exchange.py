@@ -99,8 +99,8 @@ Step = Request | Pause | Renewal | Call[Any] | CarryThrough | InThread
 
 LONGEST_WAIT_SECONDS = 60.0
 """
-Maximum time that a call waits until the service accepts calls again. If that takes longer, it fails with
-``RateLimitError``: a task frees its slot, and a trigger logs how long it waits.
+Maximum time that a call waits until the service accepts calls again; ``RateLimitError`` says that it takes
+longer.
 """
 _HEADERS = {
     "Accept": "application/json",
@@ -204,7 +204,7 @@ class BaseClient:
             return False
         if not isinstance(error, (RateLimitError, ServerError)):
             return False
-        # If the wait at the gate was too long, it would be for the next attempt as well.
+        # A wait that was too long would be for the next attempt as well.
         return error.retry_after is None or error.retry_after <= self._longest_wait
 
     def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
@@ -346,7 +346,7 @@ def _with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
     """
     The call; a lease request asks for no more messages than fit into an answer.
 
-    The messages of an answer that is too large are lost until their lease ends, and have used one delivery.
+    Otherwise they are leased until their lease ends, and have used one delivery.
     """
     most = _fitting.get((settings.base_url, call.path))
     if most is None or call.json is None:

@@ -95,7 +95,7 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
             return inbox["id"]
     fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
     if any("name" not in inbox for inbox in inboxes):
-        # An inbox without a name is never used: messages of another inbox would start this inbox's DAG.
+        # Not an inbox without a name, which may be another one.
         fix = "the service lists inboxes without their names, so give the inbox's id instead"
     raise NotFoundError(f"Inbox {name!r} does not exist: {fix}", status=404)
 
@@ -110,7 +110,7 @@ def pages(
     """
     The entries of a list, page by page, none twice, and the position after them; None if there are no more.
 
-    Lists change while they are read, and reading ends even if the service returns the same page every time.
+    Lists change while they are read. Reading ends even if each page is the same.
 
     :param read: returns the call for a page at a position.
     :param following: returns the position after a page at a position; None if it is the last one.
@@ -195,8 +195,6 @@ def first_messages(
 def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
     The numbers of ``available``, ``leased`` and ``quarantined`` messages, and ``oldest_created_at``.
-
-    The service has no such call, so messages are listed to be counted.
 
     :return: ``oldest_created_at`` is that of the oldest message that is available or leased; None if unknown.
     """

@@ -86,7 +86,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             return await answer_of(response, request.limit)
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         broken = fault(error, request)
-    # Raised here, it has no context: the library's exceptions contain the request with its secrets.
+    # Raised here, it has no context, in which the request is.
     raise broken
 
 

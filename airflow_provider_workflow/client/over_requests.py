@@ -29,8 +29,8 @@ NOT_SENT = (NewConnectionError, ConnectTimeoutError, ProxyError, ssl.SSLCertVeri
 
 class RequestsWire(HTTPAdapter):
     """
-    Connections, which stay open between calls. Without a session there are no cookies and no redirects, and
-    nothing is read from the environment. It trusts the certificates of the connection, not of ``certifi``.
+    Connections, which stay open between calls. There are no cookies and no redirects, and nothing is read
+    from the environment. It trusts the certificates of the connection, not of ``certifi``.
 
     :param tls: verifies certificates; None: they are not verified.
     """
@@ -79,7 +79,7 @@ class RequestsWire(HTTPAdapter):
             return _answer(response, request.limit, ends_at)
         except (requests.RequestException, HTTPError, OSError) as error:
             fault = _fault(error, request)
-        # Raised here, it has no context: the library's exceptions contain the request with its secrets.
+        # Raised here, it has no context, in which the request is.
         raise fault
 
 

@@ -219,7 +219,7 @@ def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Gen
         raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
     stored: UserTokens | None = yield InThread(store.read)
     if stored is None:
-        # Airflow also returns None while its API is unavailable, so a token is used until it expires.
+        # Airflow returns None while its API is unavailable: a token is used until it expires.
         if (token := cache.postpone(key)) is not None:
             return token
         raise LoginRequiredError(key.user, user_tokens.NONE_STORED)

@@ -66,7 +66,7 @@ class DatabaseRuns:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            # With "REST_API" it could not be told apart from a run that the user starts by hand.
+            # With "REST_API" it would look like a run that the user starts by hand.
             kind = "OPERATOR" if self.user else "CLI"
             airflow_internals.create_dag_run(dag_id, run_id, conf, note, triggered_by=kind, user=self.user)
         except DagRunAlreadyExists:

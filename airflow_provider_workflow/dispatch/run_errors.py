@@ -49,7 +49,8 @@ def error_of(dag_id: str, error: Any) -> Exception:
     status = detail.get("status_code")
     if status is None and (sentence := _STATUS.match(str(detail.get("message")))):
         status = int(sentence[1])
-    reason = _text(_inner(detail).get("reason"))
+    reason = _inner(detail).get("reason")
+    reason = plain(reason, _LONGEST_NAME) if isinstance(reason, str) else None
     said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
     said += param_of(_inner(detail).get("message"))
     if status == 404:
@@ -97,7 +98,3 @@ def _inner(detail: dict[str, Any]) -> dict[str, Any]:
     inner = detail.get("detail")
     inner = inner.get("detail") if isinstance(inner, dict) else None
     return inner if isinstance(inner, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return plain(value, _LONGEST_NAME) if isinstance(value, str) else None

@@ -133,7 +133,7 @@ class WorkflowHook(BaseHook):
         # crash a triggerer. The provider's extra fields contain no secrets.
         settings = settings_of(connection, _decoded(connection.extra), self.workflow_conn_id)
         async with shared_session(settings.tls(), max_event_streams()) as session:
-            # Tokens are not masked here: Airflow keeps what it masks, and a triggerer lives through many.
+            # Tokens are not masked here: a triggerer would keep them all.
             yield AsyncWorkflowClient(
                 settings,
                 session,

@@ -226,7 +226,7 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
         from airflow_provider_workflow.observers.lineage import of_inbox
 
-        # The result has the ids of messages, from which those of their runs do not follow with once_per.
+        # With once_per the ids of runs do not follow from those of messages.
         result = self._worker.counts.result if self._worker and not self.once_per else None
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
 

@@ -347,13 +347,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
                 " (WorkflowResumeInboxOperator)",
                 self.name,
-                _reason(inbox),
+                plain(inbox.get("paused_reason") or "no reason given"),
             )
         log.info("Inbox %s exists: id %s, status %s", self.name, plain(inbox["id"]), plain(inbox["status"]))
         return _summary(inbox)
-
-
-def _reason(inbox: types.Inbox) -> str:
-    from airflow_provider_workflow.client.wire import plain
-
-    return plain(inbox.get("paused_reason") or "no reason given")

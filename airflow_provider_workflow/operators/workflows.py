@@ -79,16 +79,13 @@ class WorkflowGuessOperator(WorkflowOperator):
             for step in guess["steps"]
         ]
         # Of these free-form objects (docs/service.md 13.1) an XCom may not be able to hold the keys.
-        remarks = [remark for remark in _list(guess.get("messages")) if isinstance(remark, dict)]
+        remarks = guess.get("messages")
+        remarks = [each for each in remarks if isinstance(each, dict)] if isinstance(remarks, list) else []
         details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]
         guessed: dict[str, Any] = for_xcom(
             {**_fields(guess, ("title", "prefilled_url")), "steps": steps, "messages": details}
         )
         return guessed
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _fields(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import watchers
-from benchmarks.meter import MACHINE, Window
 from benchmarks.peers.trial import Counts
 from benchmarks.results import Figure, alone, compared, in_turns
-from benchmarks.scale.finished import WAYS, Finished, rows
-from benchmarks.waiting import NOTHING, Case
-from benchmarks.waiting import rows as rows_of_waiting
 
 
 def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:
@@ -46,32 +41,6 @@ def test_each_way_is_first_in_some_round_and_the_first_round_does_not_count() ->
 
     assert "".join(calls) == "abcbcacab"
     assert samples == {"a": [6, 8], "b": [4, 9], "c": [5, 7]}
-
-
-def test_what_a_poll_costs_leaves_out_what_the_process_takes_anyway() -> None:
-    def taken(used: float, polls: float) -> watchers.Taken:
-        return watchers.Taken(Window(10, {watchers.TRIGGERS: used, watchers.POLLS: polls}), 150, 20)
-
-    cases = [(NOTHING, taken(0.1, 0)), (Case("watchers", 100, watchers.POLLING), taken(0.5, 200))]
-    shown = {row.what: row.ours.median for row in rows_of_waiting(cases)}
-
-    assert shown["no triggers: share of one core"] == pytest.approx(1)
-    assert shown["100 watchers: share of one core"] == pytest.approx(5)
-    assert shown["100 watchers: CPU per 1000 polls"] == pytest.approx(2)
-    assert shown["100 watchers: sockets"] == 20
-
-
-def test_a_rate_is_that_from_the_first_message_to_the_last_finished_run() -> None:
-    window = Window(30, {"Airflow": 6.0, "PostgreSQL": 3.0, MACHINE: 30.0})
-    finished = Finished(WAYS[1], 3, [(15.0, 1), (30.0, 1)], window)
-    shown = {row.what: row.ours.median for row in rows(finished, finished)}
-
-    assert shown["sensor, 3 messages: finished per minute"] == 4
-    assert shown["sensor, 3 messages: not finished in time"] == 1
-    assert shown["sensor, 3 messages: CPU of Airflow per message"] == 3000
-    nothing = Finished(WAYS[0], 3, [], window)
-    assert len(rows(nothing, finished)) == 3
-    assert rows(finished, nothing)[0].ratio is None
 
 
 def test_a_message_is_lost_if_no_task_got_it_and_twice_if_more_than_one_did() -> None:

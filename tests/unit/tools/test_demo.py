@@ -1,49 +1,12 @@
-"""``make demo``: the verdict, the exit code, and what is shown."""
+"""``make demo``: the verdict."""
 
 from __future__ import annotations
 
-import io
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from tools import demo
 from tools.demo_messages import Verdict
-from tools.demo_view import Screen
-
-
-@pytest.mark.parametrize(
-    ("ends", "holds", "complete", "code"),
-    [
-        ("in time", True, True, 0),
-        ("in time", True, False, 1),
-        ("late", True, True, 1),
-        ("interrupted", True, False, 0),
-        ("interrupted", False, False, 1),
-    ],
-)
-def test_the_exit_code_is_0_if_each_message_has_its_run_or_a_user_has_interrupted_what_held(
-    ends: str, holds: bool, complete: bool, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run() -> bool:
-        if ends == "interrupted":
-            raise KeyboardInterrupt
-        return ends == "in time"
-
-    shown = SimpleNamespace(
-        run=run, verdict=lambda: Verdict("the verdict", holds, complete), limit_seconds=120
-    )
-    monkeypatch.setattr(demo, "Demo", lambda *given, **options: shown)
-    airflow: Any = SimpleNamespace(tails=lambda: "the ends of the logs")
-    service: Any = SimpleNamespace()
-    written = io.StringIO()
-    assert demo.show_messages(service, airflow, Screen(Console(file=written)), once=True, chaos=False) == code
-
-    lines = written.getvalue().splitlines()
-    assert lines[-1] == "the verdict"
-    assert ("the ends of the logs" in lines) is (ends == "late")
 
 
 def run_of(message_id: str, state: str = "success") -> dict[str, Any]:

@@ -150,25 +150,3 @@ def test_a_failed_check_changes_nothing(repository: Path, files: dict[str, str],
     with pytest.raises(ReleaseError, match=text):
         prepare(repository)
     assert state_of(repository) == before
-
-
-def test_a_version_that_cannot_be_the_next_one_is_named(repository: Path) -> None:
-    malformed = ("", "1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-rc1", "1.2.3rc", "1.2.3+local", "1.2.3\n")
-    for text, versions in {
-        "of the form 1.2.3": malformed,
-        "not higher": ("0.1.0", "0.1.0rc1", "0.0.9"),
-    }.items():
-        for version in versions:
-            with pytest.raises(ReleaseError, match=text):
-                release.commit_version(repository, version)
-
-
-@pytest.mark.parametrize("version", ["0.1.1", "0.2.0rc1", "10.0.0b12"])
-def test_a_later_version_may_be_released(repository: Path, version: str) -> None:
-    assert release.commit_version(repository, version) == git(repository, "rev-parse", "HEAD")
-
-
-@pytest.mark.parametrize("text", ["# Changelog\n", f"{CHANGES}\n## Unreleased\n\n- More.\n"])
-def test_a_changelog_needs_one_section_of_unreleased_changes(text: str) -> None:
-    with pytest.raises(ReleaseError, match="exactly one heading '## Unreleased'"):
-        release.released(text, "0.2.0", DATE)
