@@ -35,7 +35,8 @@ OF_DISPATCH = faults(
             "do not look for the dead letter of a redelivered message": never("is_found"),
             "acknowledge a message whose run was rejected": returning("True", after="reject"),
             "acknowledge an unmatched message": returning("True", after="leave_unmatched"),
-            "start a run of another DAG for a redelivered message": never("existing"),
+            "start a run of another DAG for a redelivered message": never("is_looked_up"),
+            "acknowledge an unmatched message for the run of its key": without("REPEATED"),
             "start runs of messages that do not fit the schema": dropped("check_payload"),
         },
         "Dispatcher._acknowledge": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -195,9 +195,10 @@ def _with_keys(random: Random, plan: Plan) -> None:
     plan.episodes = [episode for episode in plan.episodes if episode.dag_id in ("", ONE)]
     number = random.randint(2, 30)
     keys = random.choices([None, "", 0, "0", *(f"k{key}" for key in range(number))], k=number)
+    kinds = random.choices((NORMAL, UNMATCHED, INVALID), (8, 1, 1), k=number)
     plan.messages = [
-        message_of("m", each, at=random.choice((0.0, random.random() * plan.disturbed_for)), key=key)
-        for each, key in enumerate(keys)
+        message_of("m", each, kind, random.choice((0.0, random.random() * plan.disturbed_for)), key=key)
+        for each, (kind, key) in enumerate(zip(kinds, keys, strict=True))
     ]
 
 
@@ -261,18 +262,18 @@ def _messages(random: Random, seconds: float, has_dead_letters: bool) -> list[Pl
     ]
 
 
-def message_of(prefix: str, number: int, kind: str = NORMAL, at: float = 0.0, **more: Any) -> PlannedMessage:
-    """A message that all routes take."""
-    payload = {"n": number, "shop": "ab"[number % 2], "items": ["x"], **more}
+def message_of(
+    prefix: str, number: int, kind: str = NORMAL, at: float = 0.0, shop: str = "", **more: Any
+) -> PlannedMessage:
+    shop = "both" if kind == INVALID else shop or "ab"[number % 2]
+    payload = {"n": number, "shop": shop, "items": ITEMS.get(kind, ["x"]), **more}
     return PlannedMessage(f"{prefix}{number}", kind, at, payload)
 
 
 def _message(random: Random, number: int, seconds: float, is_odd: bool, most: int) -> PlannedMessage:
     kind = random.choice((POISON, UNMATCHED, UNROUTABLE, INVALID)) if is_odd else NORMAL
     at = 0.0 if random.random() < 0.4 else random.random() * seconds
-    shop = random.choice("ab")
-    payload = {"n": number, "shop": "both" if kind == INVALID else shop, "items": ITEMS.get(kind, ["x"])}
-    return PlannedMessage(f"m{number}", kind, at, payload, random.randint(0, most))
+    return replace(message_of("m", number, kind, at, random.choice("ab")), count=random.randint(0, most))
 
 
 def _episodes(random: Random, plan: Plan) -> list[Episode]:

@@ -247,7 +247,8 @@ class World(Scene):
     def identity(self, key: Key) -> Key:
         """What has one run: a message, or all messages of its inbox with the same business key."""
         message = self.messages.get(key)
-        if message is None or self.plan.once_per is None or message.payload.get("key") in (None, ""):
+        is_alone = message is None or self.plan.once_per is None or message.kind != NORMAL
+        if is_alone or message.payload.get("key") in (None, ""):
             return key
         return key[0], f"key {message.payload['key']!r}"
 
