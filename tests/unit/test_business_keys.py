@@ -135,7 +135,6 @@ def test_the_run_of_its_key_does_not_accept_a_message(
     dispatcher = bench.dispatcher(once_per="payload.order_id", **arguments)
     dispatcher.check_payload = checker(schema) if isinstance(schema, dict) else None
     dispatcher.drain()
-
     is_repeated = not arguments and schema is True
     assert ids(dispatcher)["started"] == ["a"]
     assert bench.states == ({} if is_repeated else {"b": "leased"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.peers.trial import Counts
 from benchmarks.results import Figure, alone, compared, in_turns
 
 
@@ -41,7 +40,3 @@ def test_each_way_is_first_in_some_round_and_the_first_round_does_not_count() ->
 
     assert "".join(calls) == "abcbcacab"
     assert samples == {"a": [6, 8], "b": [4, 9], "c": [5, 7]}
-
-
-def test_a_message_is_lost_if_no_task_got_it_and_twice_if_more_than_one_did() -> None:
-    assert Counts.of(range(3), {0: 1, 1: 4, 9: 1}) == Counts(sent=3, lost=1, twice=1)
