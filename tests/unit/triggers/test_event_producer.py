@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.triggers import event_producer
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.conftest import PATIENCE_SECONDS, Triggerer, being_deleted, beside, event_trigger
@@ -110,7 +109,7 @@ async def test_an_inbox_that_is_being_deleted_is_left_for_the_new_one_of_its_nam
 async def test_the_events_of_a_lease_are_closer_than_those_of_two(
     bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_producer, "LARGEST_EVENT", 1)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.event_producer.LARGEST_EVENT", 1)
     bench.put(*"abcd")
     triggerer.start(event_trigger(min_interval=300))
     await triggerer.work(30)
