@@ -95,7 +95,7 @@ def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
             return inbox["id"]
     fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
     if any("name" not in inbox for inbox in inboxes):
-        # Not an inbox without a name, which may be another one.
+        # Not one without a name: it may be another inbox.
         fix = "the service lists inboxes without their names, so give the inbox's id instead"
     raise NotFoundError(f"Inbox {name!r} does not exist: {fix}", status=404)
 

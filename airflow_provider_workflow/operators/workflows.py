@@ -79,8 +79,8 @@ class WorkflowGuessOperator(WorkflowOperator):
             for step in guess["steps"]
         ]
         # Of these free-form objects (docs/service.md 13.1) an XCom may not hold the keys.
-        given = guess.get("messages")
-        remarks = [remark for remark in given if isinstance(remark, dict)] if isinstance(given, list) else []
+        notes = guess.get("messages")
+        remarks = [remark for remark in notes if isinstance(remark, dict)] if isinstance(notes, list) else []
         details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]
         guessed: dict[str, Any] = for_xcom(
             {**_fields(guess, ("title", "prefilled_url")), "steps": steps, "messages": details}
