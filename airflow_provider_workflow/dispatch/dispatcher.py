@@ -153,7 +153,7 @@ class Dispatcher:
         if rejected_by_targets:
             self._target_error = self._target_error or target_error(rejected_by_targets, self.attempt)
         if failure is None or isinstance(failure, InboxPausedError):
-            # A paused inbox is the least of them.
+            # Any other error says more than a paused inbox.
             failure = self._target_error or self._acknowledgement_error or failure
         if failure is not None:
             raise failure
@@ -189,7 +189,7 @@ class Dispatcher:
             count = min(count, limits.max_unfinished_runs - unfinished)
         if self._is_probing:
             return max(0, min(count, 1)), PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds
-        # At the pace of the lease before, as a message whose turn does not come has lost a delivery.
+        # Only what can be started in time at the last pace: another message has lost a delivery.
         seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
         in_time = int(seconds / max(self._seconds_per_message, 0.001))
         return max(0, min(count, max(1, in_time))), limits.lease_seconds
@@ -249,7 +249,7 @@ class Dispatcher:
             tried = len(lease.messages) - len(due)
             self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
             if len(self._finished.get(lease.lease_id, (lease, []))[1]) < tried:
-                # What is left to its lease is not for this drain.
+                # After the end of the lease the drain would lease the same messages again.
                 self._ends_at = min(self._ends_at, lease.ends_at)
             self._acknowledge()
         except BaseException as error:
@@ -303,7 +303,7 @@ class Dispatcher:
             if self._dead_letters is not None and self._dead_letters.is_found(message):
                 return True
             # An expression may read a value that changes, and must not choose a second DAG; and a message
-            # that has its run is not rejected. The run of its key does not accept it.
+            # that has its run is not rejected. The run of its key exempts it from no check.
             is_looked_up = len(dag_ids) > 1 or delivery_count(message) != 1
             run = self._find_run(message) if is_looked_up else None
             if run is not None and run[0] is not Start.REPEATED:

@@ -1,10 +1,12 @@
 """
-Messages whose runs were rejected in one drain: whose fault each rejection is, and what follows.
+Messages whose runs were rejected in one drain, and whose fault each rejection is.
 
-A message that no route takes, does not fit the schema or cannot be stored is at fault itself. Any other
-rejection is the message's fault if the drain starts a run of the same target, before it or after it, and
-otherwise the target's. A message at fault becomes a dead letter, from ``dead_letter_after`` deliveries on.
-What is the target's becomes one only if the service would soon quarantine it.
+A message that no route takes, does not fit the schema or cannot be stored is at fault itself. Any
+other rejection is the message's fault if the drain starts a run of the same target after it, or
+shortly before it, and otherwise the target's.
+
+A message at fault becomes a dead letter, from ``dead_letter_after`` deliveries on. What is the
+target's becomes one only if the service would soon quarantine it.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from airflow_provider_workflow.dispatch.run_errors import TargetError
 log = logging.getLogger(__name__)
 
 MOST_IN_A_ROW = 20
-"""Rejected messages, each on its first delivery, after which a target that has started runs broke since."""
+"""After so many rejections in a row a target that worked may be broken now."""
 MOST_PROBES = 128
 REDELIVERED_PROBES = 32
-"""So many redelivered messages count apart, from the second try on."""
+"""From the second try on, so many redelivered messages do not count as probes."""
 
 
 @dataclass(frozen=True)
@@ -64,58 +66,78 @@ class Rejections:
     dead_letters: DeadLetters | None
     finish: Callable[[HeldLease, str], None]
     started: set[str]
-    _undecided: list[Rejection] = field(default_factory=list)
+    _undecided: dict[str | None, list[Rejection]] = field(default_factory=dict)
+    """By target, since its last run."""
+    _at_fault: list[Rejection] = field(default_factory=list)
     _in_a_row: Counter[str | None] = field(default_factory=Counter)
+    _new_in_a_row: Counter[str | None] = field(default_factory=Counter)
 
     def probes_left(self, attempt: int) -> int:
         """
-        How many more rejections this drain bears by targets of which it has started no run.
+        Rejections still allowed from targets of which this drain has started no run.
 
         :param attempt: try of the task, 1 or more.
         """
-        unproven = [rejection for rejection in self._undecided if rejection.dag_id not in self.started]
+        targets = self._undecided.keys() - self.started
+        unproven = [rejection for dag_id in targets for rejection in self._undecided[dag_id]]
         counted = sum(attempt == 1 or not _is_redelivered(rejection.message) for rejection in unproven)
         probes = probes_of(attempt)
         return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
 
     def start(self, dag_id: str) -> None:
-        """A run of a target was started."""
+        """A run of a target was started: the messages that it rejected before are at fault."""
         self.started.add(dag_id)
-        del self._in_a_row[dag_id]
+        self._at_fault += self._undecided.pop(dag_id, [])
+        del self._in_a_row[dag_id], self._new_in_a_row[dag_id]
 
     def reject(self, rejection: Rejection) -> None:
         """
         A target rejected a message; ``decide`` says whose fault it is.
 
-        :raises TargetError: the target has rejected so many new messages in a row that it must have broken.
+        :raises TargetError: the target rejected so many new messages in a row that it must
+            have broken. Redelivered ones do not count, as they
+            may have been rejected before.
         """
-        self._undecided.append(rejection)
-        self._in_a_row[rejection.dag_id] += not _is_redelivered(rejection.message)
-        in_a_row = self._in_a_row[rejection.dag_id]
-        if in_a_row >= MOST_IN_A_ROW and rejection.dag_id in self.started:
-            self.started.discard(rejection.dag_id)
+        dag_id = rejection.dag_id
+        self._in_a_row[dag_id] += 1
+        self._new_in_a_row[dag_id] += not _is_redelivered(rejection.message)
+        if dag_id in self.started and self._in_a_row[dag_id] > MOST_IN_A_ROW:
+            # Not held back until the next run, as there may be thousands.
+            self.blame_target(rejection)
+        else:
+            self._undecided.setdefault(dag_id, []).append(rejection)
+        if dag_id in self.started and self._new_in_a_row[dag_id] >= MOST_IN_A_ROW:
+            self.started.discard(dag_id)
             raise TargetError(
-                f"Airflow rejected {in_a_row} new messages for the DAG {rejection.dag_id!r} in a row,"
+                f"Airflow rejected {MOST_IN_A_ROW} new messages for the DAG {dag_id!r} in a row,"
                 f" the last one with: {rejection.cause}. No message is lost."
             )
 
     def decide(self, *, at_the_end: bool = False) -> list[Rejection]:
         """
-        Decide about the rejections of targets that have started runs; at the end of the drain about all.
+        Decide about rejections before the last run of their target.
 
-        :return: those that are the fault of their target.
+        At the end of the drain decide about all.
+
+        :return: those that are the fault of a target that has started no run.
         """
-        undecided, self._undecided = self._undecided, []
+        at_fault, self._at_fault = self._at_fault, []
+        undecided, self._undecided = self._undecided, {}
         of_targets: list[Rejection] = []
-        for rejection in undecided:
-            if rejection.dag_id in self.started:
-                self.blame_message(rejection)
-            elif at_the_end:
-                of_targets.append(rejection)
-                self.blame_target(rejection)
-            else:
-                self._undecided.append(rejection)
-        return of_targets
+        for dag_id, rejections in undecided.items():
+            is_proven = dag_id in self.started
+            is_sure = at_the_end and self._in_a_row[dag_id] < MOST_IN_A_ROW
+            for rejection in rejections:
+                if is_proven and (is_sure or is_on_last_safe_delivery(rejection.message)):
+                    at_fault.append(rejection)
+                elif at_the_end:
+                    self.blame_target(rejection)
+                    of_targets.append(rejection)
+                else:
+                    self._undecided.setdefault(dag_id, []).append(rejection)
+        for rejection in at_fault:
+            self.blame_message(rejection)
+        return [rejection for rejection in of_targets if rejection.dag_id not in self.started]
 
     def blame_message(self, rejection: Rejection, reason: Reason = Reason.REJECTED) -> None:
         """A message is at fault itself."""

@@ -16,8 +16,8 @@ class Drained(Enum):
     """Why a drain ended."""
 
     EMPTY = "the inbox has no more messages"
-    NO_CAPACITY = "the target DAG has as many unfinished runs as it may"
-    LIMIT = "one task has handled as many messages as it may, or for as long as it may"
+    NO_CAPACITY = "max_unfinished_runs is reached"
+    LIMIT = "the limit of messages, or of time, of one task is reached"
     UNREACHABLE = "the service is unreachable for now"
 
 

@@ -18,7 +18,7 @@ def faults(of: Mapping[str, Mapping[str, Edit]]) -> tuple[Fault, ...]:
 OF_DISPATCH = faults(
     {
         "Rejections.decide": {
-            "make dead letters of messages while the target may be at fault": always("started"),
+            "make dead letters of messages while the target may be at fault": always("is_proven"),
             "blame the message although the target never took a run": becomes(
                 "self.blame_target(rejection)", "self.blame_message(rejection)"
             ),
@@ -124,7 +124,7 @@ OF_DISPATCH = faults(
         },
         "Rejections.reject": {
             "blame the message for each rejection": becomes(
-                "self._undecided.append(rejection)", "self.blame_message(rejection)"
+                "self._undecided.setdefault(dag_id, []).append(rejection)", "self.blame_message(rejection)"
             ),
         },
         "is_on_last_safe_delivery": {

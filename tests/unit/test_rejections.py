@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 from unittest.mock import Mock
 
@@ -68,6 +68,25 @@ def test_a_target_that_breaks_in_a_drain_makes_no_dead_letters(bench: Workbench)
     assert bench.dead_letters == {}
     assert list(bench.states.values()).count("leased") == 20
     assert list(bench.states.values()).count("available") == 20
+
+
+@pytest.mark.parametrize(
+    ("after", "killed", "lease_limit"), [(1, 0, 10), (1, 0, 5), (2, 1, 100), (3, 2, 100), (3, 2, 7)]
+)
+def test_a_target_that_breaks_in_a_drain_makes_no_dead_letters_of_any_delivery(
+    bench: Workbench, clock: FakeClock, after: int, killed: int, lease_limit: int
+) -> None:
+    bench.allow_dead_letters(after=after)
+    bench.put("good", *(f"bad{number:02}" for number in range(60)))
+    for _ in range(killed):
+        bench.lease(100, 300)
+        clock.advance(301)
+    bench.supervisor.refuse("bad", REJECTED)
+
+    with suppress(TargetError):
+        bench.dispatcher(lease_limit=lease_limit).drain()
+    assert bench.supervisor.started == ["good"]
+    assert bench.dead_letters == {}
 
 
 def test_messages_that_are_known_as_rejected_do_not_count_in_a_row(bench: Workbench) -> None:
