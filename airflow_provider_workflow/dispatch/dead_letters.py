@@ -113,9 +113,13 @@ class DeadLetters:
         return True
 
     def may_have_run(self, message: types.LeasedMessage, dag_id: str | None) -> bool:
-        """Whether a message may have a run of its target: an error or a lost answer does not say."""
+        """
+        Whether a message may have its own run of its target.
+
+        An error or a lost answer does not say.
+        """
         try:
-            return dag_id is not None and self.runs.find(dag_id, message) is not None
+            return dag_id is not None and self.runs.find(dag_id, message) is Start.EXISTING
         except TargetError:
             return True
 

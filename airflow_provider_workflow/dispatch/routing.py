@@ -198,13 +198,16 @@ class Routes:
         """
         The business key of a message, behind its expression: a changed expression makes other keys.
 
-        None if it has none, or one of null, false and empty parts only.
+        None if it has none, one with a null or empty part, or one whose parts all are null, false or empty.
 
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         """
         key = self._key(message) if self._key else None
         if isinstance(key, float) and key.is_integer():
             key = int(key)
+        own_parts = key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
+        if None in own_parts or "" in own_parts:
+            return None  # messages that all lack the part must not count as repeated
         parts = [key]
         while parts:
             part = parts.pop()
