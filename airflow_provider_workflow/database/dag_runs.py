@@ -1,6 +1,5 @@
 """
-Queries of the DAG runs in Airflow's metadata database: by the beginning of their id, and by their conf; and
-dead letters, which are runs of dead-letter DAGs.
+Queries of DAG runs, and of dead letters among them, in Airflow's metadata database.
 
 A user who may start runs of a DAG chooses their ids and confs. So only runs that a task, the command line or
 the page started for this provider are read: no other run is the run of a message, or a dead letter.
@@ -17,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.dispatch.runs import ascii_of
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
+MESSAGE_ID = ("message", "id")
 ENTRIES = (
     *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
     *("reason", "cause", "target_dag_id", "target_run_id"),
@@ -209,7 +210,7 @@ def runs_of(
         place = or_(place, run.run_after >= since - CLOCK_SKEW)
     conditions = [started_by_provider(), run.run_id.in_(list(inbox_ids)), place]
     runs: dict[str, list[StoredRun]] = {}
-    for stored in _read(conditions, ("inbox_id",)):
+    for stored in _read(conditions, ("inbox_id", MESSAGE_ID)):
         if stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
             runs.setdefault(stored.run_id, []).append(stored)
     return runs
@@ -265,7 +266,12 @@ def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:
         targets = {target for letter in letters if (target := letter.run.conf["target_dag_id"])}
         replays = runs_of(inbox_ids, targets, min(letter.run.run_after for letter in letters))
         for letter in letters:
-            letter.replays.extend(replays.get(letter.replay_run_id, []))
+            # The run of a business key may be that of another message.
+            letter.replays.extend(
+                run
+                for run in replays.get(letter.replay_run_id, [])
+                if ascii_of(run.conf[MESSAGE_ID] or "") == letter.run.conf["message_id"]
+            )
         yield from letters
 
 

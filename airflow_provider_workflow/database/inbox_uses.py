@@ -1,8 +1,7 @@
 """
 The tasks and asset watchers of deployed DAGs that use inboxes, from the serialized DAGs in the database.
 
-What they use is known as far as it is written in the DAG file: an inbox or a connection that a template gives
-is known only at run time.
+An inbox or a connection that a template gives is known only at run time.
 """
 
 from __future__ import annotations

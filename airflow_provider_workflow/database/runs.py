@@ -1,9 +1,8 @@
 """
 DAG runs in Airflow's metadata database, for the command line and the API server.
 
-Outside a task there is no supervisor. Runs are started with the function that ``airflow dags trigger`` calls,
-after the checks that Airflow's API makes for a task. It is internal to Airflow, and wrapped in
-``airflow_internals.py``.
+Outside a task there is no supervisor. Runs are started with the function that ``airflow dags
+trigger`` calls, after the checks that Airflow's API makes for a task.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class DatabaseRuns:
         run = airflow_internals.dag_run_model()
         read = select(run.conf).where(started_by_provider(), run.dag_id == dag_id, run.run_id == run_id)
         with database() as session:
-            return existing_start(session.scalar(read), run_id, conf, by_user=False)
+            return existing_start(session.scalar(read), run_id, conf)
 
     def unfinished(self, dag_id: str) -> int:
         """See ``Runs.unfinished``."""

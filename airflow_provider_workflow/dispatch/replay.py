@@ -1,8 +1,8 @@
 """
 Replays: a dead letter starts the run that its message was meant to start.
 
-The run has the id and the ``conf`` that the dispatcher would have given it. So a message that is replayed
-twice, or redelivered after its replay, finds its run. The dead letter itself stays as it is.
+The run has the id and the ``conf``, without a trace, that the dispatcher would have given it. So a message
+that is replayed twice, or redelivered after its replay, finds its run. The dead letter stays as it is.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ class Replay:
         run_id = conf.get("target_run_id")
         if not isinstance(run_id, str) or not is_run_id(run_id):
             raise NotReplayableError("its conf has a target_run_id that is not the id of a message's run")
+        content = storable(message, inbox=observers.name_of(inbox_id))
         return cls(
             target or None,
             run_id,
-            {"connection_id": connection_id, "inbox_id": inbox_id, "message": storable(message)},
+            {"connection_id": connection_id, "inbox_id": inbox_id, "message": content},
             run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX),
         )
 

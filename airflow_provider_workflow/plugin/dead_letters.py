@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter
+from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter, StoredRun
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
 from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
@@ -75,15 +75,15 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
     }
 
 
-def _conf(
+def _stored(
     connection_id: str,
     inbox_id: str,
     dag_id: str,
     run_id: str,
     reader: Reader,
-) -> Fields:
+) -> tuple[StoredRun, Fields]:
     """
-    The conf of a dead letter of an inbox.
+    The run of a dead letter of an inbox, and its whole conf.
 
     :raises PageError: there is no such connection or dead letter, or the user may not read it.
     """
@@ -92,7 +92,7 @@ def _conf(
         for stored in dag_runs.runs_of({run_id: inbox_id}, (dag_id,)).get(run_id, ()):
             conf = dag_runs.whole_conf(stored.key)
             if conf.get("connection_id") == connection_id:
-                return conf
+                return stored, conf
     raise _no_dead_letter()
 
 
@@ -123,8 +123,9 @@ class ReplayRequest(BaseModel):
 def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: User) -> Response:
     """Start the run that the message of a dead letter was meant to start, or find it."""
     target, run_id = request.trigger_dag_id, request.run_id
+    stored, conf = _stored(connection_id, inbox_id, request.dag_id, run_id, reader)
     try:
-        letter_replay = Replay.of(_conf(connection_id, inbox_id, request.dag_id, run_id, reader))
+        letter_replay = Replay.of(conf)
     except NotReplayableError as error:
         title = f"It cannot be replayed: {error}"
         raise PageError(409, "rejected", title, "start a run by hand") from None
@@ -137,6 +138,10 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
         if not reader.may("start runs", started_dag_id):
             title = f"You must not start runs of the DAG {started_dag_id}"
             raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
+    # With another DAG, perhaps.
+    earlier = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (), stored.run_after)
+    if existing_run := reader.run(letter_replay.run_id, earlier.get(letter_replay.run_id, ())):
+        return answer({**existing_run, "outcome": "existing"})
     runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"
     if request.reason:
         origin += f": {quoted(request.reason, LONGEST_REASON)}"

@@ -41,7 +41,7 @@ MOST_COUNTED = 5_000
 MOST_SHOWN = 200
 """Runs of the last hour whose messages are listed, the newest ones."""
 OF_A_MESSAGE: dict[str, Entry] = {
-    "message_id": ("message", "id"),
+    "message_id": dag_runs.MESSAGE_ID,
     "created_at": ("message", "created_at"),
     "delivery_count": ("message", "message_attributes", "lease_count"),
 }

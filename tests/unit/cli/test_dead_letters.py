@@ -12,7 +12,7 @@ from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
-from airflow_provider_workflow.dispatch.runs import run_id_of
+from airflow_provider_workflow.dispatch.runs import run_id_of, run_id_of_key
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.conftest import Cli
@@ -101,6 +101,17 @@ def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: Emulat
     assert (missing.code, missing.out) == (5, "")
     unnamed = cli("dead-letters", "list", "--inbox", "orders")
     assert (unnamed.code, "give --conn-id too" in unnamed.err) == (2, True)
+
+
+def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, buried: Burying) -> None:
+    run_id = run_id_of_key(["payload.order_id", "A-1"], INBOX_ID)
+    for message_id in ("bad", "worse"):
+        buried.bury(message_id, {"order_id": "A-1"}, changed={"target_run_id": run_id})
+    assert cli("dead-letters", "replay", "bad", "-o", "json").json["started"]["ids"] == ["bad"]
+
+    letters = cli("dead-letters", "list", "-o", "json").json
+    assert {letter["message_id"]: len(letter["replays"]) for letter in letters} == {"bad": 1, "worse": 0}
+    assert cli("dead-letters", "replay", "worse", "-o", "json").json["existing"]["ids"] == ["worse"]
 
 
 def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Burying) -> None:

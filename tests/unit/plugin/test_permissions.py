@@ -226,6 +226,18 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
         assert (str(run.triggered_by.value), run.triggering_user_name) == ("operator", "op")
 
 
+def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
+    op: TestClient, buried: Burying
+) -> None:
+    buried.database.add_dag("other")
+    run_id = buried.bury("a")
+    replays = [replay(op, run_id, trigger_dag_id=dag_id).json() for dag_id in ("other", None, "handle")]
+
+    assert [run["outcome"] for run in replays] == ["started", "existing", "existing"]
+    assert {run["dag_id"] for run in replays} == {"other"}
+    assert buried.replays() == {}
+
+
 @pytest.mark.parametrize(
     ("reason", "quoted"),
     [
