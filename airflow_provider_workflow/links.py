@@ -11,8 +11,6 @@ from airflow.sdk import BaseOperatorLink
 
 CLOCK_MARGIN = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
-LONGEST_PATTERN = 1000
-"""Maximum characters of run ids in one URL: proxies reject long URLs, and Airflow's page shows all of it."""
 
 
 class WorkflowEditorLink(BaseOperatorLink):
@@ -32,32 +30,25 @@ class WorkflowEditorLink(BaseOperatorLink):
 
 
 class StartedRunsLink(BaseOperatorLink):
-    """Link of a sensor or a dispatch operator to the DAG runs that it started."""
+    """Link of a sensor or a dispatch operator to the started DAG runs."""
 
     name = "Started DAG runs"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """
-        URL of a list of the started runs; empty if none were started.
+        URL of a list of the runs that messages started while the task ran.
 
-        The list is that of the target DAG, or of all DAGs if there are several targets. If there are more
-        runs than one URL can name (about 20), the task failed, or runs have the ids of business keys, it
-        lists all runs that messages started while the task ran.
+        It is empty if the task started none. The list is that of the target DAG, or of all DAGs if
+        there are several targets.
         """
         from airflow_provider_workflow import clock
-        from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
+        from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 
-        targets = operator.trigger_dag_id
-        result = _returned(operator, ti_key)
-        started = result.get("started")
+        targets, started = operator.trigger_dag_id, _returned(operator, ti_key).get("started")
         if not targets or (started and not started["count"]):
             return ""
         dag_ids = [targets] if isinstance(targets, str) else list(targets)
         page = f"dags/{dag_ids[0]}/runs" if len(dag_ids) == 1 else "dag_runs"
-        if started and started["count"] == len(started["ids"]) and not operator.once_per:
-            run_ids = [run_id_of(message_id, result["inbox_id"]) for message_id in started["ids"]]
-            if len(pattern := "|".join(run_ids)) <= LONGEST_PATTERN:
-                return _page(page, run_id_pattern=pattern)
         return _page(
             page,
             run_id_pattern=RUN_ID_PREFIX,

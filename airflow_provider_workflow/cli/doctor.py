@@ -297,7 +297,7 @@ def _dags(subject: Subject) -> Iterator[Finding]:
         uses = [use for use in inbox_uses(session) if _concerns(subject, use)]
         problems = {
             f"{role} {dag_id}": _problem(role, dag_id, airflow_internals.dag_row(dag_id, session), origin)
-            for (role, dag_id), origin in _roles(subject.args, uses).items()
+            for (role, dag_id), origin in _roles(uses).items()
         }
     yield from filter(None, problems.values())
     sound = [check for check, problem in problems.items() if problem is None]
@@ -319,10 +319,9 @@ def _names(inbox: types.Inbox) -> set[str]:
     return {inbox["id"], inbox.get("name") or inbox["id"]}
 
 
-def _roles(args: Namespace, uses: Iterable[InboxUse]) -> dict[tuple[str, str], str]:
+def _roles(uses: Iterable[InboxUse]) -> dict[tuple[str, str], str]:
     """Where each DAG is named, by its role and its id."""
-    roles = {("listener", dag_id): "--listener-dag-id" for dag_id in args.listener_dag_id or ()}
-    roles |= {("target", dag_id): "--target-dag-id" for dag_id in args.target_dag_id or ()}
+    roles: dict[tuple[str, str], str] = {}
     for use in uses:
         roles.setdefault(("listener", use.dag_id), use.dag_id)
         for target in use.targets:

@@ -289,18 +289,6 @@ COMMANDS = (
         "Examine a connection, and report each problem with its fix",
         "doctor.doctor",
         _arg("--inbox", metavar="INBOX", help="examine only this inbox (default: all)"),
-        _arg(
-            "--listener-dag-id",
-            action="append",
-            metavar="DAG",
-            help="a further listener; may be repeated",
-        ),
-        _arg(
-            "--target-dag-id",
-            action="append",
-            metavar="DAG",
-            help="a further target; may be repeated",
-        ),
         *COMMON,
     ),
     _action(

@@ -59,7 +59,7 @@ def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environme
         },
     )
     stage.airflow.wait_for_dags(["listener"])
-    chosen = ["--conn-id", "workflow_in_database", "--inbox", inbox.name, "--listener-dag-id", "listener"]
+    chosen = ["--conn-id", "workflow_in_database", "--inbox", inbox.name]
     examine = [*SCRIPT, "doctor", *chosen, "--output", "json"]
     before = {each["check"]: each for each in json.loads(run(examine, environment).stdout)}
     assert before["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_in_database"
