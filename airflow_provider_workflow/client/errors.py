@@ -19,8 +19,8 @@ The exceptions of the client.
         ├── RateLimitError           429, or the required wait exceeds the maximum
         └── ServerError              5xx
 
-There is one class for each case that callers handle differently. Messages name the call, the status and
-the service's explanation; they never contain a token, a secret or a request body.
+Messages name the call, the status and the service's explanation; they never contain a token, a secret or a
+request body.
 """
 
 from __future__ import annotations

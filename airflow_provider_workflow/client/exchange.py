@@ -27,8 +27,6 @@ The loops that perform the steps, without error handling (complete in ``client.p
         while True:
             step = exchange.send(await self._perform(step))  # clock.async_sleep, aiohttp
 
-A test does not need a network: it can call ``next`` and ``send`` and check the steps.
-
 ================ ============================================ =============================
 step             what the client does                         result
 ================ ============================================ =============================
@@ -204,7 +202,7 @@ class BaseClient:
             return False
         if not isinstance(error, (RateLimitError, ServerError)):
             return False
-        # A wait that was too long would be for the next attempt as well.
+        # The next attempt would have to wait as long.
         return error.retry_after is None or error.retry_after <= self._longest_wait
 
     def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:

@@ -1,9 +1,7 @@
 """
 DAG runs: their ids, and how a task starts, finds and counts them.
 
-``TaskRuns`` is the only place that starts, finds or counts runs in a task. The Task SDK has no public call
-that starts several runs, so it uses the message that ``TriggerDagRunOperator`` sends, whose form has been
-the same since Airflow 3.0.
+``TaskRuns`` is the only place that starts, finds or counts runs in a task.
 """
 
 from __future__ import annotations
@@ -89,26 +87,16 @@ def is_run_id(text: str) -> bool:
     return bool(is_safe and text.startswith(RUN_ID_PREFIX) and not text.startswith(DEAD_LETTER_PREFIX))
 
 
-def existing_start(
-    stored: Any,
-    run_id: str,
-    conf: Mapping[str, Any],
-    *,
-    by_user: bool,
-) -> Start | None:
+def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start | None:
     """
-    What an existing run is to the message which a conf names: None if it is not its run.
+    Whether an existing run is that of the message in a conf, or of its key; None if it is neither.
 
     :param stored: the conf of the existing run: of a message, or of a dead letter.
     :param run_id: the id of both.
     :param conf: with ``inbox_id``, and either ``message`` or ``message_id``. The connection is not compared,
         as it may be renamed between two deliveries.
-    :param by_user: whether a user started the run. It counts only if it has the same message in full: a user
-        who replays a dead letter starts such a run, and one who makes up a run does not.
     """
     if not isinstance(stored, dict):
-        return None
-    if by_user and not any(name in conf and stored.get(name) == conf[name] for name in _CONTENTS):
         return None
     (stored_inbox, stored_message), (inbox, message) = _identity(stored), _identity(conf)
     if stored_inbox != inbox:
@@ -116,9 +104,6 @@ def existing_start(
     if stored_message == message:
         return Start.EXISTING
     return Start.REPEATED if run_id.startswith(KEY_PREFIX) else None
-
-
-_CONTENTS = ("message", "message_json")
 
 
 def _identity(conf: Mapping[str, Any]) -> list[str | None]:
@@ -317,12 +302,12 @@ class TaskRuns:
         return self._existing(dag_id, run_id, conf)
 
     def _existing(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
-        """What an existing run is to the message which a conf names."""
+        """Whether an existing run is that of the message in a conf, or of its key."""
         try:
             run = stored_dag_run(dag_id, run_id)
         except (*_rejections(), *_NO_ANSWER) as error:  # type: ignore[misc]
             raise _target_error(dag_id, error) from None
-        return existing_start(run.conf, run_id, conf, by_user=is_started_by_hand(run))
+        return None if is_started_by_hand(run) else existing_start(run.conf, run_id, conf)
 
     @cached_property
     def _of_task(self) -> dict[str, Any]:

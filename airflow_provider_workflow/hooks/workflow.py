@@ -274,10 +274,8 @@ class WorkflowHook(BaseHook):
         """
         Create the inbox with this name, or return the existing one if it has the same subscription.
 
-        :param name: up to 100 characters, unique.
-        :param subscription: ``app_key``, ``action_key``, and, if needed, ``inputs`` (default: empty) and
-            ``connection_id``.
-        :param notification_url: receives a POST when messages arrive; up to 2048 characters.
+        The arguments are those of :meth:`create_inbox`.
+
         :raises ConflictError: the inbox with this name has another subscription.
         """
         return self.client.send(api.ensure_inbox(name, subscription, notification_url))

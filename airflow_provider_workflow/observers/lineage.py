@@ -2,7 +2,7 @@
 Lineage for OpenLineage: the inbox as the input of a task, and the DAG runs that the task started.
 
 Airflow's OpenLineage provider calls ``get_openlineage_facets_on_complete`` of an operator when its task has
-ended; nothing else imports this module. What it is given has ids, names and numbers, and never a payload.
+ended; nothing else imports this module.
 """
 
 from __future__ import annotations

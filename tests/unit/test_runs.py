@@ -132,7 +132,6 @@ BY_HAND = pytest.mark.since(3, 3, "a type of its own for runs that tasks start,"
         ({"message": {"id": "other"}}, "by a task", False),
         ({"message": {"id": "1", "payload": 2}}, "by a task", True),
         ({"message": {"id": "1", "payload": 2}}, "by a task of a user", True),
-        pytest.param({}, "by a user", True, marks=BY_HAND),
         pytest.param({"message": {"id": "1", "payload": 2}}, "by a user", False, marks=BY_HAND),
     ],
 )
