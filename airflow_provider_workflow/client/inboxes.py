@@ -40,8 +40,7 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     """
     Send a call to an inbox.
 
-    A name is looked up once per process, and again if its inbox
-    has been deleted: a new one may have it.
+    A name is looked up once per process, and again if its inbox has been deleted: a new one may have it.
 
     :param inbox: id or name.
     :param make: returns the call for an inbox id; called first to check its arguments.
@@ -62,8 +61,9 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
             if not _is_being_deleted(value):
                 return value
             _known.pop((settings, inbox), None)
-            if not _had_no_effect(call, value):
-                return value
+            leased_nothing = isinstance(value, dict) and value.get("results") == []
+            if not (leased_nothing or call.method == "GET"):
+                return value  # it had an effect, so it is not repeated for another inbox
     inbox_id = yield from look_up(settings, inbox)
     value = yield make(inbox_id)
     return value
@@ -75,11 +75,6 @@ def _is_being_deleted(value: Any) -> bool:
         return False
     shown = value.get("inbox_attributes") or value
     return isinstance(shown, dict) and shown.get("status") == DELETING
-
-
-def _had_no_effect(call: Call[Any], value: Any) -> bool:
-    """Whether the call can be repeated for another inbox: it was a GET, or leased no messages."""
-    return call.method == "GET" or value.get("results") == []
 
 
 def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
@@ -162,11 +157,7 @@ def all_inboxes(
     return _all("inboxes", most, listed)
 
 
-def all_messages(
-    inbox_id: str,
-) -> Generator[
-    Call[types.Page[types.ListedMessage]], types.Page[types.ListedMessage], list[types.ListedMessage]
-]:
+def all_messages(inbox_id: str) -> Generator[Call[Any], Any, list[types.ListedMessage]]:
     """
     All messages of an inbox, page by page.
 
@@ -178,11 +169,7 @@ def all_messages(
 
 def first_messages(
     inbox_id: str, most: int
-) -> Generator[
-    Call[types.Page[types.ListedMessage]],
-    types.Page[types.ListedMessage],
-    tuple[list[types.ListedMessage], str | None],
-]:
+) -> Generator[Call[Any], Any, tuple[list[types.ListedMessage], str | None]]:
     """
     The messages of an inbox, page by page, and the cursor after them; None if there are no more.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import time  # real time: as that of sockets
 from typing import Any
 
@@ -14,7 +15,6 @@ from urllib3.exceptions import (
     HTTPError,
     InsecureRequestWarning,
     NewConnectionError,
-    ProxyError,
 )
 
 from airflow_provider_workflow.client.answers import Stage, no_answer
@@ -23,8 +23,11 @@ from airflow_provider_workflow.client.wire import Answer, Body, Request
 
 CHUNK = 65_536
 """Bytes that are read at once."""
-NOT_SENT = (NewConnectionError, ConnectTimeoutError, ProxyError, ssl.SSLCertVerificationError)
-"""Causes of errors after which the service has not received the request."""
+NOT_SENT = (NewConnectionError, ConnectTimeoutError, ssl.SSLCertVerificationError)
+"""
+Causes of errors after which the service has not received the request. A ``ProxyError`` is none: to urllib3,
+an answer that is lost behind a proxy is one too.
+"""
 
 
 class RequestsWire(HTTPAdapter):
@@ -62,6 +65,7 @@ class RequestsWire(HTTPAdapter):
             answer in that time.
         """
         ends_at = time.monotonic() + request.timeout
+        handled = sys.exception()
         try:
             prepared = requests.Request(
                 request.method,
@@ -78,7 +82,7 @@ class RequestsWire(HTTPAdapter):
             )
             return _answer(response, request.limit, ends_at)
         except (requests.RequestException, HTTPError, OSError) as error:
-            fault = _fault(error, request)
+            fault = _fault(request, _causes(error, handled))
         # Raised here, it has no context, in which the request is.
         raise fault
 
@@ -105,31 +109,40 @@ def _answer(response: requests.Response, limit: int, ends_at: float) -> Answer:
     return Answer(response.status_code, headers, body.received(), body.is_cut)
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    """An exception and its causes, innermost last; libraries chain exceptions in several ways."""
+def _causes(error: BaseException, handled: BaseException | None) -> list[BaseException]:
+    """
+    An exception and its causes, innermost last; libraries chain exceptions in several ways.
+
+    :param handled: what the caller handled when the request was sent, which is the context of them all.
+    """
     chain = [error]
     while len(chain) < 20:
         last = chain[-1]
-        inner = last.__cause__ or last.__context__ or getattr(last, "reason", None)
-        inner = next((cause for cause in (inner, *last.args) if isinstance(cause, BaseException)), None)
-        if inner is None or inner in chain:
+        linked = (last.__cause__, last.__context__, getattr(last, "reason", None), *last.args)
+        known = (handled, *chain)
+        inner = [cause for cause in linked if isinstance(cause, BaseException) and cause not in known]
+        if not inner:
             break
-        chain.append(inner)
+        chain.append(inner[0])
     return chain
 
 
-def _fault(error: Exception, request: Request) -> TransportError:
-    chain = _causes(error)
+def _is_refused_tunnel(cause: BaseException) -> bool:
+    # From http.client, with the status line of the proxy: only the text tells it from other errors.
+    return type(cause) is OSError and str(cause).startswith("Tunnel connection failed")
+
+
+def _fault(request: Request, chain: list[BaseException]) -> TransportError:
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         stage = Stage.CERTIFICATE
-    elif isinstance(error, requests.exceptions.ProxyError):
+    elif isinstance(chain[0], requests.exceptions.ProxyError):
         stage = Stage.PROXY
     elif any(isinstance(cause, ssl.SSLError) for cause in chain):
         stage = Stage.TLS
     else:
         stage = Stage.CONNECTION
     timed_out = any(isinstance(cause, (requests.Timeout, TimeoutError)) for cause in chain)
-    sent = not any(isinstance(cause, NOT_SENT) for cause in chain)
+    sent = not (_is_refused_tunnel(chain[-1]) or any(isinstance(cause, NOT_SENT) for cause in chain))
     return no_answer(request, stage, _reason(chain), sent=sent, timed_out=timed_out)
 
 
@@ -138,6 +151,6 @@ def _reason(chain: list[BaseException]) -> str:
     inner = chain[-1]
     if isinstance(inner, OSError) and inner.strerror:
         return inner.strerror
-    if type(inner) is OSError:
-        return str(inner)  # from http.client: the status line with which a proxy rejected a tunnel
+    if _is_refused_tunnel(inner):
+        return str(inner)
     return type(inner).__name__

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from ssl import SSLCertVerificationError
 from typing import Any
 
 import pytest
@@ -87,6 +88,17 @@ def test_a_kept_connection_that_has_died_may_have_had_its_effect(
     assert fails(line).sent
     assert len(scripted.requests) == 2
     assert scripted.connections == 1
+
+
+def test_an_error_that_the_caller_handles_is_no_cause_of_a_lost_answer(
+    line: Sender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [b""]
+    try:
+        raise SSLCertVerificationError
+    except SSLCertVerificationError:
+        error = fails(line)
+    assert (error.sent, error.permanent) == (True, False)
 
 
 def test_each_call_has_all_of_its_time(make_send: MakeSender, scripted: ScriptedServer) -> None:

@@ -93,13 +93,16 @@ def sent_by(kind: str, name: str, title: str) -> int:
 
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "acknowledge_messages", "delete_inbox"])
 @pytest.mark.parametrize("kind", SENDERS)
+@pytest.mark.parametrize("host", ["127.0.0.1", "service.invalid"], ids=["directly", "behind a proxy"])
 def test_a_call_whose_answer_broke_off_may_have_had_its_effect(
-    kind: str, name: str, service: Service
+    kind: str, name: str, host: str, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = f"the connection to 127.0.0.1:{service.port} was lost: "
+    monkeypatch.setenv("HTTP_PROXY", service.url)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    lost = f"the connection to {host}:{service.port} was lost: "
     found = {}
     for title, script in LINES.items():
-        outcome = service.play(kind, name, script)
+        outcome = service.play(kind, name, script, base_url=f"http://{host}:{service.port}")
         # To http.client, headers that break off are an answer without a body.
         is_cut_head = kind == "requests" and title == "cut in the headers"
         says = ("has a body that is not JSON",) if is_cut_head else (lost,)
