@@ -204,6 +204,8 @@ def _misshapen(answer: Answer, expected: str) -> TransportError:
 
 
 LONGEST_DETAIL = 500
+TRANSIENT = (408, 425)
+"""Statuses below 500 after which the same request may succeed: it came too late or too early."""
 _REQUESTS = {
     "app_token": "for an access token",
     "exchange_code": "for the tokens of a user",
@@ -266,26 +268,25 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
 def _kind(
     call: Call[Any], status: int, code: str | None, content: dict[str, Any] | None
 ) -> type[WorkflowAPIError]:
+    if status == 429:
+        return RateLimitError
+    if status in TRANSIENT or status >= 500:
+        return ServerError
+    # Not even a 404 of the token endpoint is about what the call is for.
+    if status in (401, 403) or (call.family is Family.TOKEN and status >= 400):
+        return AuthenticationError
+    if status == 400 and code == "unauthenticated":
+        return AuthenticationError
     if status == 400 and code == "lease_expired":
         return LeaseExpiredError
-    if status == 400 and (code == "unauthenticated" or call.family is Family.TOKEN):
-        return AuthenticationError
     if status == 400 and call.family is Family.GUESS and content is not None and "errors" not in content:
         return GuessRejectedError
-    if status in (401, 403):
-        return AuthenticationError
     if status == 404:
         return NotFoundError
     if status == 409:
         is_of_lease = isinstance((content or {}).get("inbox_attributes"), dict)
         return InboxPausedError if is_of_lease else ConflictError
-    if status == 429:
-        return RateLimitError
-    if status >= 500:
-        return ServerError
-    if status < 400:
-        return WorkflowAPIError
-    return InvalidRequestError
+    return InvalidRequestError if status >= 400 else WorkflowAPIError
 
 
 def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:

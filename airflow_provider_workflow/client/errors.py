@@ -8,7 +8,7 @@ The exceptions of the client.
     ├── TransportError               no usable answer; ``sent``: whether the service may have the request
     │   └── TokenStoreError          the store of user tokens is unreachable
     └── WorkflowAPIError             the service answered with an error
-        ├── AuthenticationError      401, 403, an expired token, rejected credentials
+        ├── AuthenticationError      401, 403, an expired token, any other 4xx of the token endpoint
         │   └── LoginRequiredError   the user's tokens are no longer valid: log in again
         ├── InvalidRequestError      any other 4xx: the request is invalid
         │   └── GuessRejectedError   the description matches no workflow
@@ -17,7 +17,7 @@ The exceptions of the client.
         │   └── InboxPausedError     409 of a lease: paused, and no messages left to lease
         ├── LeaseExpiredError        400 ``lease_expired``: the messages are redelivered
         ├── RateLimitError           429, or the required wait exceeds the maximum
-        └── ServerError              5xx
+        └── ServerError              5xx, 408, 425
 
 Messages name the call, the status and the service's explanation; they never contain a token, a secret or a
 request body.
@@ -190,6 +190,6 @@ class RateLimitError(WorkflowAPIError):
 
 
 class ServerError(WorkflowAPIError):
-    """The service failed (5xx)."""
+    """The service failed (5xx), or did not process the request in time (408, 425)."""
 
     transient = True

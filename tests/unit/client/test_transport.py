@@ -248,6 +248,7 @@ LOG_IN = "log in again (airflow-workflow login --conn-id shop_prod)"
         (403, "", GET, True, {}, CREDENTIALS),
         (400, "invalid_scope", GET, True, {}, "correct the scope, or have"),
         (200, "", GET, True, {}, "correct its Token URL"),
+        (404, "", GET, True, {}, "correct its Token URL"),
         (401, "", api.guess("an order"), False, {}, "correct its Client ID (login)"),
         (403, "", api.unenroll_promotion("1"), False, {}, PROMOTIONS),
         (401, "invalid_audience", GET, False, {}, SERVICE),

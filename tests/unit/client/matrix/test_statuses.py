@@ -30,7 +30,7 @@ from tests.unit.fake_clock import FakeClock
 
 STATUSES = (400, 401, 403, 404, 409, 429, 500, 503, 504)
 """Those of docs/service.md 11."""
-OTHER_STATUSES = (402, 405, 408, 410, 413, 415, 422, 499, 501, 502, 599)
+OTHER_STATUSES = (402, 405, 408, 410, 413, 415, 422, 425, 499, 501, 502, 599)
 DETAIL = "This is why."
 MORE = {"source": {"pointer": "/lease_limit"}, "meta": {"source": "api", "full_details": {"code": "c"}}}
 PAUSED = {"status": "paused", "paused_reason": "user", "paused_at": "2026-01-01T00:00:00Z"}
@@ -109,7 +109,8 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
     if shape.detail is not None:
         has["detail"] = shape.detail
     renewed = name not in WITHOUT_ACCESS_TOKEN and refuses_the_token(status, shape)
-    sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if status >= 500 else 1
+    is_busy = kind is errors.ServerError
+    sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if is_busy else 1
     says = (
         f"{request_of(name)} was answered with {status}",
         shape.code or "",
@@ -120,10 +121,12 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
 
 def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
     """The class that docs/service.md 11 asks for."""
+    if name in TOKEN_CALLS and 400 <= status < 500 and status not in (408, 425, 429):
+        return errors.AuthenticationError
     if status == 400:
         if shape.code == "lease_expired":
             return errors.LeaseExpiredError
-        if shape.code == "unauthenticated" or name in TOKEN_CALLS:
+        if shape.code == "unauthenticated":
             return errors.AuthenticationError
         if name == "guess" and shape.is_object and "errors" not in shape.body:
             return errors.GuessRejectedError
@@ -133,6 +136,7 @@ def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
         401: errors.AuthenticationError,
         403: errors.AuthenticationError,
         404: errors.NotFoundError,
+        **dict.fromkeys((408, 425), errors.ServerError),
         409: errors.ConflictError,
         429: errors.RateLimitError,
     }
