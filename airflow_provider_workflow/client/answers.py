@@ -257,7 +257,7 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
         f"{explained}: {one_line(detail)}" if detail else explained,
         status=answer.status,
         code=code,
-        detail=detail,
+        detail="" if content is None else detail,
         retry_after=answer.retry_after(),
     )
     if isinstance(error, InboxPausedError):

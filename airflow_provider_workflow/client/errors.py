@@ -107,7 +107,7 @@ class WorkflowAPIError(WorkflowError):
 
     :param status: HTTP status code, or 0 if the call was not sent.
     :param code: ``errors[0].code``, or None.
-    :param detail: ``errors[0].detail``, or another description in the answer.
+    :param detail: ``errors[0].detail``, or another description in the answer; "" if it is not JSON.
     :param retry_after: seconds to wait before the next attempt, or None.
     """
 

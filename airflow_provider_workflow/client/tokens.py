@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Generator
 from concurrent.futures import Future
 from copy import copy
@@ -102,8 +103,8 @@ class TokenCache:
 
     def __init__(self) -> None:
         self._tokens: dict[Key, AccessToken] = {}
-        self.rejected: dict[str, str] = {}
-        """Access and refresh tokens that this process does not send again, and why."""
+        self.rejected: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        """By token URL: tokens of users that this process does not send again, and why."""
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
 
@@ -150,7 +151,8 @@ class TokenCache:
             cached = self._tokens.get(key)
             if cached is not None and cached.value == value:
                 del self._tokens[key]
-                self.rejected[value] = "the service rejected it before it expired"
+                if key.grant == USER_GRANT:
+                    self.rejected[key.token_url][value] = "the service rejected it before it expired"
 
     def forget(self, key: Key) -> None:
         """Remove a token, as the user has logged in again."""
@@ -223,12 +225,13 @@ def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Gen
         if (token := cache.postpone(key)) is not None:
             return token
         raise LoginRequiredError(key.user, user_tokens.NONE_STORED)
-    if clock.now() < stored.expires_at and stored.access_token not in cache.rejected:
+    if clock.now() < stored.expires_at and stored.access_token not in cache.rejected[key.token_url]:
         # If it is due, the caller still uses it while the token endpoint is unavailable.
         token = cache.put(key, token_of_user(stored, issued=False))
         if clock.now() < stored.renew_at:
             return token
-    if (reason := cache.rejected.get(stored.refresh_token)) is not None:
+    if (reason := cache.rejected[key.token_url].get(stored.refresh_token)) is not None:
         raise LoginRequiredError(key.user, reason)
-    renewed, issued = yield from user_tokens.renew(store, stored, key.user, cache.rejected.__setitem__)
+    reject = cache.rejected[key.token_url].__setitem__  # no local name for what holds tokens
+    renewed, issued = yield from user_tokens.renew(store, stored, key.user, reject)
     return cache.put(key, token_of_user(renewed, issued=issued))

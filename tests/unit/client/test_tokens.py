@@ -265,6 +265,7 @@ def test_a_refused_token_is_dropped_unless_it_was_renewed_meanwhile(cache: Token
     assert at_once(asks(cache)) == "new"
     cache.drop(key, "new")
     asking(cache)
+    assert cache.rejected == {}, "only those of users are looked up there"
 
 
 USER = {"grant": "refresh_token", "connection_id": "a"}
