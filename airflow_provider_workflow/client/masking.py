@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
+from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer
 
 SHORTEST_SECRET = 5
@@ -28,8 +29,8 @@ def masked_answer(answer: Answer, secrets: Iterable[str]) -> Answer:
         return replace(answer, headers=headers)
     try:
         # Without optional escapes, which services use for "/", "é" or other characters.
-        text, errors = json.dumps(json.loads(answer.body), ensure_ascii=False), "surrogatepass"
-    except (ValueError, RecursionError):
+        text, errors = json.dumps(answer.json(), ensure_ascii=False), "surrogatepass"
+    except (TransportError, RecursionError):
         text, errors = answer.body.decode(errors="surrogateescape"), "surrogateescape"
     return replace(answer, headers=headers, body=_masked(text, secrets).encode(errors=errors))
 

@@ -114,7 +114,9 @@ CALLS: dict[str, Callable[[], Any]] = {
 SPELLED_OUT = "".join(f"\\u{ord(sign):04x}" for sign in ECHO)
 REPLIES: dict[str, bytes] = {
     "an envelope that echoes": answer(401, {"errors": [{"code": "x", "detail": ECHO}]}),
-    "an envelope that spells it out": answer(401, b'{"errors": [{"detail": "%s"}]}' % SPELLED_OUT.encode()),
+    "an envelope that spells it out": answer(
+        401, b'{"errors": [{"detail": "%s"}], "n": %s}' % (SPELLED_OUT.encode(), b"9" * 5000)
+    ),
     "an OAuth error that echoes": answer(400, {"error": "invalid", "error_description": ECHO}),
     "messages that echo": answer(400, {"messages": [{"detail": ECHO}]}),
     "a page that echoes": answer(500, ECHO.encode()),
