@@ -15,6 +15,7 @@ from airflow_provider_workflow import types
 from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, WITH_CLIENT_ID, Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
+    ConfigurationError,
     LoginRequiredError,
     NotFoundError,
     RateLimitError,
@@ -88,7 +89,7 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
     connection and the host.
     """
     is_rejection = isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError)
-    if error.fix and not is_rejection:
+    if isinstance(error, ConfigurationError) or (error.fix and not is_rejection):
         return
     # A rejection with a fix is that of a token, which a caller with another connection may have requested.
     # A 200 without a token also comes from the token endpoint, whatever the family of the call.

@@ -37,9 +37,12 @@ def proxy_for(url: str) -> str | None:
     if "://" not in proxy:
         proxy = f"http://{proxy}"
     try:
-        kind = urlsplit(proxy).scheme
+        parts = urlsplit(proxy)
+        kind = parts.scheme if parts.hostname and parts.port != 0 else ""
     except ValueError:
-        raise ConfigurationError(["the environment names a proxy that is no URL (correct it)"]) from None
+        kind = ""
+    if not kind:
+        raise ConfigurationError(["the environment names a proxy that is no URL (correct it)"])
     if kind not in ("http", "https"):
         raise ConfigurationError([f"the environment names a {kind} proxy (only HTTP proxies are supported)"])
     return proxy

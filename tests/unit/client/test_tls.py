@@ -124,7 +124,9 @@ def test_a_proxy_of_another_kind_is_refused_by_name(
     with pytest.raises(errors.ConfigurationError, match="socks5 proxy") as raised:
         SyncSender(scripted.settings())(api.get_inbox(SOME_ID))
     assert "proxy-pass" not in texts(raised.value)
-    monkeypatch.setenv("ALL_PROXY", "http://me:proxy-[pass@127.0.0.1:1080")
-    with pytest.raises(errors.ConfigurationError, match="a proxy that is no URL"):
-        SyncSender(scripted.settings())(api.get_inbox(SOME_ID))
+    for rest in ("proxy-[pass@127.0.0.1:1080", "proxy-pass@proxy:80abc", "proxy-pass@proxy:99999", "p@"):
+        monkeypatch.setenv("ALL_PROXY", f"http://me:{rest}")
+        with pytest.raises(errors.ConfigurationError, match="a proxy that is no URL") as raised:
+            SyncSender(scripted.settings())(api.app_token("external"))
+        assert (raised.value.fix, "proxy-pass" in texts(raised.value)) == ("", False)
     assert scripted.connections == 0
