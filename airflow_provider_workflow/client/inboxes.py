@@ -46,15 +46,15 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     :param make: returns the call for an inbox id; called first to check its arguments.
     :raises NotFoundError: there is no such inbox.
     """
-    make(filled("inbox", inbox))
+    method = make(filled("inbox", inbox)).method
     if is_id(inbox):
         value: T = yield make(inbox)
         return value
-    known = _known.get((settings, inbox))
+    # A 404 may be the answer to a deletion that an earlier attempt made: it leads to no other inbox.
+    known = None if method == "DELETE" else _known.get((settings, inbox))
     if known is not None:
-        call = make(known)
         try:
-            value = yield call
+            value = yield make(known)
         except NotFoundError:
             _known.pop((settings, inbox), None)
         else:
@@ -62,7 +62,7 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
                 return value
             _known.pop((settings, inbox), None)
             leased_nothing = isinstance(value, dict) and value.get("results") == []
-            if not (leased_nothing or call.method == "GET"):
+            if not (leased_nothing or method == "GET"):
                 return value  # it had an effect, so it is not repeated for another inbox
     inbox_id = yield from look_up(settings, inbox)
     value = yield make(inbox_id)

@@ -198,9 +198,13 @@ def test_what_an_inbox_that_is_being_deleted_still_hands_out_is_taken(settings: 
     assert returned(known_as_one(settings, api.lease_messages), lease) == lease
 
 
-def test_an_inbox_that_is_deleted_now_takes_no_other_one_with_it(settings: Settings) -> None:
-    assert returned(known_as_one(settings, api.delete_inbox), GOING) == GOING
-    assert next(inboxes.at_inbox(settings, "orders", api.get_inbox)).name == "list_inboxes"
+def test_a_deletion_looks_its_name_up_once_and_takes_no_other_inbox_with_it(settings: Settings) -> None:
+    known_as_one(settings, api.get_inbox)
+    exchange = inboxes.at_inbox(settings, "orders", api.delete_inbox)
+    assert next(exchange).name == "list_inboxes"
+    assert exchange.send({"results": [NEW], "next": None}).path.startswith("/inboxes/two")
+    with pytest.raises(NotFoundError, match="deleted by an attempt whose answer was lost"):
+        exchange.throw(NotFoundError("deleted by an attempt whose answer was lost", status=404))
 
 
 def test_connections_do_not_share_what_a_name_means(settings: Settings) -> None:
