@@ -185,7 +185,7 @@ class HeldLease:
             return
         if (done := len(answer.get("results") or [])) < len(ids):
             log.info(
-                "Inbox %s: %d of %d messages were acknowledged; the others are redelivered",
+                "Inbox %s: %d of %d messages were acknowledged; the others were before, or are redelivered",
                 name,
                 done,
                 len(ids),

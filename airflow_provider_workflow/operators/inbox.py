@@ -124,7 +124,8 @@ class LeaseOperator(WorkflowOperator):
             done = 0
         log.info("Inbox %s: %s %d of %d messages", inbox_id, self.past_tense, done, len(ids))
         if done < len(ids):
-            log.warning("The lease of %d messages had ended already; they are redelivered", len(ids) - done)
+            text = "The lease of %d messages had ended already; they are redelivered, unless %s before"
+            log.warning(text, len(ids) - done, self.past_tense)
         return {"done": done, "lease_ended": len(ids) - done}
 
 
