@@ -7,6 +7,7 @@ nor the emulator before a test requests the fixture.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -61,11 +62,10 @@ def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
     fields = server.connection()
     # The environment may name a broken file of certificates.
-    extra = {**fields["extra"], "verify": False}
+    fields["extra"] = json.dumps({**fields["extra"], "verify": False})
 
-    def settings(_connection: Any, _extra: Any, conn_id: str) -> Settings:
-        emulator = SimpleNamespace(**fields, schema=None, port=None)
-        return settings_of(emulator, extra, conn_id)
+    def settings(_connection: Any, conn_id: str) -> Settings:
+        return settings_of(SimpleNamespace(**fields, schema=None, port=None), conn_id)
 
     settings_of = workflow.settings_of
     monkeypatch.setattr(workflow, "settings_of", settings)

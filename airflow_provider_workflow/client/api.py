@@ -294,7 +294,7 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         Family.TOKEN,
         "",
         answers.thing,
-        form=form,
+        form=query_params(**form),
         repeatable=repeatable,
         limit=LONGEST_ERROR,
     )

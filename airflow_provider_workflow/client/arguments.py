@@ -189,7 +189,9 @@ def _split(address: str) -> SplitResult | None:
     try:
         parts = urlsplit(address)
         host = (parts.hostname or "").encode("idna")  # fails where the look-up of the host would
-        usable = parts.scheme in SCHEMES and bool(host) and parts.port != 0
+        # "https:/host" and "https//host" begin with what looks like the name of a host.
+        is_typo = parts.hostname in SCHEMES and parts.port is None
+        usable = parts.scheme in SCHEMES and bool(host) and parts.port != 0 and not is_typo
     except ValueError:
         return None
     return parts if usable and address.isprintable() and " " not in address else None
@@ -216,8 +218,9 @@ def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
             problems.append(f"{name} is not a URL (write it as https://host/path)")
         elif parts.username or parts.password:
             problems.append(f"{name} contains credentials (move them to Login and Password)")
-        elif name in ("host", "auth_url") and (parts.query or parts.fragment):
-            problems.append(f"{name} has a query (paths are appended to it)")
+        elif parts.fragment or (parts.query and name in ("host", "auth_url")):
+            problems.append(f"{name} has a query or a fragment (remove it)")
     for name in ("inbox_path", "templates_path"):
-        if name in values and not values[name].startswith("/"):
-            problems.append(f"{name} must start with a slash (such as /trigger-inbox/v1)")
+        path = values.get(name, "/")
+        if not path.startswith("/") or "?" in path or "#" in path:
+            problems.append(f"{name} must start with a slash and have no query (such as /trigger-inbox/v1)")

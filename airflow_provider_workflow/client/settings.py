@@ -282,6 +282,9 @@ def _check_visible(values: Mapping[str, str], problems: list[str]) -> None:
 
 
 def _convert(values: dict[str, Any], extra: Mapping[str, Any], problems: list[str]) -> None:
+    for name in values:
+        if name not in ("timeout", "verify") and not isinstance(extra[name], str):
+            problems.append(f"{name} must be a string (write it in quotes)")
     if "auth_url" in values:
         values["auth_url"] = values["auth_url"].rstrip("/")
     for name in ("inbox_path", "templates_path"):

@@ -68,8 +68,8 @@ def user_tokens_of(answer: types.Token, asked_at: float, refresh_token: str = ""
     """
     access_token = api.access_token_of(answer)
     renewal = answer.get("refresh_token") or refresh_token
-    if not (isinstance(renewal, str) and renewal):
-        raise AuthenticationError("the token endpoint answered without a refresh_token", status=200)
+    if not (isinstance(renewal, str) and renewal and renewal.isascii()):
+        raise AuthenticationError("the token endpoint answered without a usable refresh_token", status=200)
     return UserTokens(access_token, renewal, *api.times_of(answer, asked_at))
 
 

@@ -69,7 +69,7 @@ class WorkflowHook(BaseHook):
         :raises ConfigurationError: names every missing or invalid field.
         """
         connection = self.get_connection(self.workflow_conn_id)
-        settings = settings_of(connection, connection.extra_dejson, self.workflow_conn_id)
+        settings = settings_of(connection, self.workflow_conn_id)
         if settings.client_secret != connection.password:  # Airflow masks it with its line break
             mask_secret(settings.client_secret)
         return settings
@@ -129,9 +129,7 @@ class WorkflowHook(BaseHook):
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
         connection = await get_async_connection(self.workflow_conn_id)
-        # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
-        # crash a triggerer. The provider's extra fields contain no secrets.
-        settings = settings_of(connection, _decoded(connection.extra), self.workflow_conn_id)
+        settings = settings_of(connection, self.workflow_conn_id)
         async with shared_session(settings.tls(), max_event_streams()) as session:
             # Tokens are not masked here: a triggerer would keep them all.
             yield AsyncWorkflowClient(
@@ -364,25 +362,25 @@ class WorkflowHook(BaseHook):
         return True, USER_NOT_TESTED if is_user else TESTED
 
 
-def _decoded(extra: str | None) -> Any:
-    try:
-        return json.loads(extra or "{}")
-    except ValueError:
-        return {}
-
-
-def settings_of(connection: Any, extra: Any, conn_id: str) -> Settings:
+def settings_of(connection: Any, conn_id: str) -> Settings:
     """
     The checked settings of a connection.
 
-    :param extra: its decoded extra. If it is not an object, the error names the missing fields.
     :raises ConfigurationError: names every missing or invalid field.
     """
+    # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
+    # crash a triggerer. The provider's extra fields contain no secrets.
+    try:
+        extra = json.loads(connection.extra or "{}")
+    except (ValueError, RecursionError):
+        extra = None
+    if not isinstance(extra, dict):
+        raise ConfigurationError(["extra is not a JSON object (correct it)"])
     return Settings.build(
         host=connection.host,
         login=connection.login,
         password=connection.password,
-        extra=extra if isinstance(extra, dict) else {},
+        extra=extra,
         scheme=connection.schema,
         port=connection.port,
         connection_id=conn_id,

@@ -116,6 +116,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "code that is no text": (lambda: api.exchange_code(["hush"], "https://b"), "code", "not empty"),
     "no redirect": (lambda: api.exchange_code("c", ""), "redirect_uri", "not empty"),
     "no refresh token": (lambda: api.refresh_user_token(""), "refresh_token", "not empty"),
+    "no text of a form": (lambda: api.refresh_user_token("a\ud800"), "refresh_token", "lone surrogates"),
     "no scope": (lambda: api.app_token(" "), "scope", "not empty"),
     "no enrollment": (lambda: api.unenroll_promotion(""), "enrollment_id", "not empty"),
 }

@@ -45,7 +45,7 @@ def problems(extra: dict[str, Any] | None = None, **changes: Any) -> list[str]:
 
 
 def test_missing_and_wrong_fields_are_named_together() -> None:
-    extra = {
+    extra: dict[str, Any] = {
         "oauth_url": "token.example.com",
         "auth_url": "https://",
         "redirect_uri": "https://b:notaport/",
@@ -54,6 +54,7 @@ def test_missing_and_wrong_fields_are_named_together() -> None:
         "timeout": "soon",
         "verify": "/no/such/file.pem",
         "grant": "password",
+        "scope": ["external"],
     }
     found = problems(extra, host=None, login=None, password=None)
     fields = [problem.split(" ")[0] for problem in found]
@@ -66,6 +67,7 @@ def test_missing_and_wrong_fields_are_named_together() -> None:
         *("ftp://a", "https://", "https://a:99999", "https://[a", "https://a b"),
         *("https://a?x=y", "https://a#b", "https://me:pw@a"),
         *("https://a..b", "https://.a", f"https://{64 * 'a'}.b", f"https://{60 * 'é'}.b"),
+        *("https:/a.example.com", "https//a.example.com"),
     ],
 )
 def test_a_host_that_is_no_web_address_is_named(host: str) -> None:
@@ -73,6 +75,12 @@ def test_a_host_that_is_no_web_address_is_named(host: str) -> None:
     assert problems(host=host, port=81) == [problem]
     assert problem.startswith("host ")
     assert "pw" not in problem
+
+
+@pytest.mark.parametrize("path", ["/x?y=1", "/x#y", "x"])
+def test_a_path_with_more_than_a_path_is_named(path: str) -> None:
+    (problem,) = problems({"inbox_path": path})
+    assert problem.startswith("inbox_path must start with a slash and have no query")
 
 
 @pytest.mark.parametrize("timeout", [0, 3601, "nan", "5 s"])

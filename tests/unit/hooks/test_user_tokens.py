@@ -169,7 +169,7 @@ def test_nobody_logs_in_for_a_connection_that_would_not_use_it(
 
 
 def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, variables: Supervisor) -> None:
-    with pytest.raises(AuthenticationError, match="without a refresh_token"):
+    with pytest.raises(AuthenticationError, match="without a usable refresh_token"):
         user.store_user_tokens(user.app_token())
     assert variables == {}
 

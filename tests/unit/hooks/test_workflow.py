@@ -98,16 +98,15 @@ async def test_a_triggerer_that_lives_through_many_tokens_does_not_grow_by_them(
     assert _secrets_masker().patterns == masked
 
 
-@pytest.mark.parametrize("extra", ["no json", "[1]", "null", ""])
-async def test_an_extra_that_is_no_object_holds_no_fields(
-    extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("extra", ["no json", "[1]", '"{}"', "null", ""])
+async def test_an_extra_that_is_no_object_is_named(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {"conn_type": "workflow", "host": "a", "login": "i", "password": "p", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(fields))
-    with pytest.raises(ConfigurationError, match=r"used: oauth_url is missing"):
+    said = "used: extra is not a JSON object" if extra else "used: oauth_url is missing"
+    with pytest.raises(ConfigurationError, match=said):
         async with WorkflowHook().async_client():
             pass
-    with pytest.raises(ConfigurationError, match=r"used: oauth_url is missing"):
+    with pytest.raises(ConfigurationError, match=said):
         _ = WorkflowHook().settings
 
 
