@@ -174,11 +174,11 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
                     failures = 0 if has_events else failures
         except WorkflowError as fault:
             error = fault
-            log.debug("Event stream of inbox %s: %s", inbox_id, fault)
+            log.debug("Event stream of inbox %s: %s", plain(inbox_id), fault)
         except Exception as fault:
             # Triggers poll as well; without the stream they only lease messages later.
             if failures == 0:
-                log.warning("Event stream of inbox %s broke: %s", inbox_id, type(fault).__name__)
+                log.warning("Event stream of inbox %s broke: %s", plain(inbox_id), type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
         failures += 1
         await clock.async_sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections

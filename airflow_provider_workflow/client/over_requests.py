@@ -19,7 +19,7 @@ from urllib3.exceptions import (
 
 from airflow_provider_workflow.client.answers import Stage, no_answer
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import Answer, Body, Request
+from airflow_provider_workflow.client.wire import Answer, Body, Request, plain
 
 CHUNK = 65_536
 """Bytes that are read at once."""
@@ -152,5 +152,5 @@ def _reason(chain: list[BaseException]) -> str:
     if isinstance(inner, OSError) and inner.strerror:
         return inner.strerror
     if _is_refused_tunnel(inner):
-        return str(inner)
+        return plain(str(inner))
     return type(inner).__name__

@@ -107,13 +107,15 @@ def test_a_variable_names_a_proxy_unless_no_proxy_has_the_host(
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
     make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scripted.answers = [answer(407)]
+    scripted.answers = [answer(407).replace(b"Any", b"\x1b[31m" + b"x" * 3000)]
     monkeypatch.setenv("HTTPS_PROXY", scripted.url.replace("http://", "http://me:proxy-pass@"))
     send = make_send(scripted.settings(base_url="https://service.invalid"))
     with pytest.raises(errors.TransportError, match=r"cannot be reached through the proxy.*407") as raised:
         send(api.lease_messages(SOME_ID))
     assert scripted.requests[-1].startswith(b"CONNECT service.invalid:443 ")
     assert not raised.value.sent
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 500
     assert told(raised.value, ["proxy-pass", base64.b64encode(b"me:proxy-pass").decode()]) == []
 
 

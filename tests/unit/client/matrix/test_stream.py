@@ -84,9 +84,10 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
             tokens.put(token_key(settings, settings.scope), warm)
             async with shared_session(settings.tls(), 10) as session:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
-                async with listen(client, SOME_ID, streams=1) as bell:
+                async with listen(client, f"{SOME_ID}\n", streams=1) as bell:
                     pause = await asyncio.wait_for(left, LONG)
                     rang = bell is not None and bell.is_set()
+            assert f"{SOME_ID}\n" not in caplog.text
             return Heard(service.port, rang, pause, len(service.requests), caplog.text)
 
     return once
