@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -205,7 +204,7 @@ def _misshapen(answer: Answer, expected: str) -> TransportError:
 
 LONGEST_DETAIL = 500
 TRANSIENT = (408, 425)
-"""Statuses below 500 after which the same request may succeed: it came too late or too early."""
+"""Statuses below 500 after which the same request may succeed."""
 _REQUESTS = {
     "app_token": "for an access token",
     "exchange_code": "for the tokens of a user",
@@ -266,13 +265,16 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
 
 
 def _kind(
-    call: Call[Any], status: int, code: str | None, content: dict[str, Any] | None
+    call: Call[Any],
+    status: int,
+    code: str | None,
+    content: dict[str, Any] | None,
 ) -> type[WorkflowAPIError]:
     if status == 429:
         return RateLimitError
     if status in TRANSIENT or status >= 500:
         return ServerError
-    # Not even a 404 of the token endpoint is about what the call is for.
+    # A 404 of the token endpoint is not about an inbox.
     if status in (401, 403) or (call.family is Family.TOKEN and status >= 400):
         return AuthenticationError
     if status == 400 and code == "unauthenticated":
@@ -329,18 +331,16 @@ def _string(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-class Stage(StrEnum):
-    """What failed before a request was sent; the value begins the error message."""
-
-    CONNECTION = "{host} cannot be reached"
-    PROXY = "{host} cannot be reached through the proxy of the environment"
-    TLS = "no secure connection to {host}"
-    CERTIFICATE = "the certificate of {host} does not verify"
+# What failed if nothing was sent: the beginning of an error message.
+CONNECTION = "{host} cannot be reached"
+PROXY = "{host} cannot be reached through the proxy of the environment"
+TLS = "no secure connection to {host}"
+CERTIFICATE = "the certificate of {host} does not verify"
 
 
 def no_answer(
     request: Request,
-    stage: Stage,
+    stage: str,
     reason: str,
     *,
     sent: bool,
@@ -354,10 +354,10 @@ def no_answer(
     :param sent: whether the service may have received the request.
     """
     host = host_of(request.url)
-    if stage is Stage.CERTIFICATE:
-        return TransportError(stage.value.format(host=host), sent=False, permanent=True)
+    if stage == CERTIFICATE:
+        return TransportError(stage.format(host=host), sent=False, permanent=True)
     if timed_out:
         what = f"no complete answer from {host}" if sent else f"no connection to {host}"
         return TransportError(f"{what} within {round(request.timeout, 1):g} s", sent=sent, timed_out=True)
-    what = f"the connection to {host} was lost" if sent else stage.value.format(host=host)
+    what = f"the connection to {host} was lost" if sent else stage.format(host=host)
     return TransportError(f"{what}: {reason}", sent=sent)

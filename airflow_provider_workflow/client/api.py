@@ -44,7 +44,10 @@ ASSUMED_LIFETIME_SECONDS = 3600.0
 
 
 def list_inboxes(
-    limit: int = PAGE_SIZE, offset: int = 0, status: str | None = None, name: str | None = None
+    limit: int = PAGE_SIZE,
+    offset: int = 0,
+    status: str | None = None,
+    name: str | None = None,
 ) -> Call[types.Page[types.Inbox]]:
     """
     One page of inboxes.
@@ -64,7 +67,9 @@ def list_inboxes(
 
 
 def _new_inbox(
-    subscription: types.Subscription, name: str | None, notification_url: str | None
+    subscription: types.Subscription,
+    name: str | None,
+    notification_url: str | None,
 ) -> dict[str, Any]:
     if not isinstance(subscription, Mapping):
         raise ValueError("subscription must be an object with app_key and action_key")
@@ -88,22 +93,19 @@ def _new_inbox(
 
 
 def create_inbox(
-    subscription: types.Subscription, name: str | None = None, notification_url: str | None = None
+    subscription: types.Subscription,
+    name: str | None = None,
+    notification_url: str | None = None,
 ) -> Call[types.Inbox]:
-    """
-    Create an inbox; its first status is ``initializing``.
-
-    :param subscription: ``app_key``, ``action_key``, and, if needed, ``inputs`` (default: empty) and
-        ``connection_id``.
-    :param name: up to 100 characters, unique; cannot be changed later.
-    :param notification_url: receives a POST when messages arrive; up to 2048 characters.
-    """
+    """Create an inbox; its first status is ``initializing``. The name cannot be changed later."""
     body = _new_inbox(subscription, name, notification_url)
     return Call("create_inbox", "POST", Family.INBOX, "/inboxes", answers.inbox, json=body, repeatable=False)
 
 
 def ensure_inbox(
-    name: str, subscription: types.Subscription, notification_url: str | None = None
+    name: str,
+    subscription: types.Subscription,
+    notification_url: str | None = None,
 ) -> Call[types.Inbox]:
     """Create the inbox with this name, or return the existing one if it has the same subscription."""
     body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
@@ -149,7 +151,9 @@ def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
 
 
 def list_messages(
-    inbox_id: str, cursor: str | None = None, limit: int | None = None
+    inbox_id: str,
+    cursor: str | None = None,
+    limit: int | None = None,
 ) -> Call[types.Page[types.ListedMessage]]:
     """
     One page of the messages of an inbox, including quarantined ones, without payloads (docs/service.md 4).
@@ -205,10 +209,12 @@ def lease_messages(
 
 
 def acknowledge_messages(
-    inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
+    inbox_id: str,
+    lease_id: str,
+    message_ids: Sequence[str] | None = None,
 ) -> Call[types.Receipt]:
     """
-    Acknowledge leased messages: the service removes them (docs/service.md 3.2). The call is idempotent.
+    Acknowledge leased messages: the service removes them. The call is idempotent.
 
     :param message_ids: 1 to 100 ids of the lease; None for all of its messages.
     """
@@ -218,13 +224,11 @@ def acknowledge_messages(
 
 
 def release_messages(
-    inbox_id: str, lease_id: str, message_ids: Sequence[str] | None = None
+    inbox_id: str,
+    lease_id: str,
+    message_ids: Sequence[str] | None = None,
 ) -> Call[types.Receipt]:
-    """
-    Release leased messages: they are available again at once. Their delivery count stays as it is.
-
-    :param message_ids: 1 to 100 ids of the lease; None for all of its messages.
-    """
+    """Release leased messages, chosen as by ``acknowledge_messages``; their delivery count stays."""
     body = {"lease_id": opaque("lease_id", lease_id), **id_list(message_ids)}
     path = _path_to(inbox_id, "/messages/release")
     return Call("release_messages", "POST", Family.INBOX, path, answers.receipt, json=body)
@@ -256,7 +260,9 @@ def guess(description: str) -> Call[types.Guess]:
 
 
 def list_templates(
-    apps: Sequence[str] | None = None, limit: int = PAGE_SIZE, offset: int = 0
+    apps: Sequence[str] | None = None,
+    limit: int = PAGE_SIZE,
+    offset: int = 0,
 ) -> Call[list[types.Template]]:
     """
     One page of templates (docs/service.md 7).
@@ -322,11 +328,7 @@ def exchange_code(code: str, redirect_uri: str) -> Call[types.Token]:
 
 
 def refresh_user_token(refresh_token: str) -> Call[types.Token]:
-    """
-    Refresh a user's tokens (docs/service.md 9.1 and 14.3).
-
-    :param refresh_token: invalid after the call; the response contains a new one.
-    """
+    """Refresh a user's tokens (docs/service.md 9.1 and 14.3)."""
     form = {"grant_type": "refresh_token", "refresh_token": filled("refresh_token", refresh_token)}
     return _token("refresh_user_token", form, repeatable=False)
 
@@ -363,9 +365,6 @@ def authorization_url(settings: Settings, *, scope: str, state: str, **prefilled
     """
     The URL of the authorization page, to open in a browser (docs/service.md 10).
 
-    :param scope: space-separated scopes that the user is asked to grant.
-    :param state: random string that the redirect must contain.
-    :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
     :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
     """
     for field, value in (("auth_url", settings.auth_url), ("redirect_uri", settings.redirect_uri)):

@@ -189,7 +189,7 @@ def _split(address: str) -> SplitResult | None:
     try:
         parts = urlsplit(address)
         host = (parts.hostname or "").encode("idna")  # fails where the look-up of the host would
-        # "https:/host" and "https//host" begin with what looks like the name of a host.
+        # Such as "https:/host", after a scheme was added.
         is_typo = parts.hostname in SCHEMES and parts.port is None
         usable = parts.scheme in SCHEMES and bool(host) and parts.port != 0 and not is_typo
     except ValueError:

@@ -235,7 +235,6 @@ async def _ended(task: asyncio.Task[Any], *, insisting: bool = False) -> None:
     Wait for a task.
 
     :param insisting: whether to cancel the task each time that the caller is cancelled.
-    :raises asyncio.CancelledError: the caller was cancelled; raised after the task has ended.
     """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -8,7 +8,7 @@ The exceptions of the client.
     ├── TransportError               no usable answer; ``sent``: whether the service may have the request
     │   └── TokenStoreError          the store of user tokens is unreachable
     └── WorkflowAPIError             the service answered with an error
-        ├── AuthenticationError      401, 403, an expired token, any other 4xx of the token endpoint
+        ├── AuthenticationError      401, 403, an expired token, a 4xx of the token endpoint
         │   └── LoginRequiredError   the user's tokens are no longer valid: log in again
         ├── InvalidRequestError      any other 4xx: the request is invalid
         │   └── GuessRejectedError   the description matches no workflow
@@ -107,7 +107,7 @@ class WorkflowAPIError(WorkflowError):
 
     :param status: HTTP status code, or 0 if the call was not sent.
     :param code: ``errors[0].code``, or None.
-    :param detail: ``errors[0].detail``, or another description in the answer; "" if it is not JSON.
+    :param detail: ``errors[0].detail``, or another description; "" without JSON.
     :param retry_after: seconds to wait before the next attempt, or None.
     """
 
@@ -190,6 +190,6 @@ class RateLimitError(WorkflowAPIError):
 
 
 class ServerError(WorkflowAPIError):
-    """The service failed (5xx), or did not process the request in time (408, 425)."""
+    """The service failed (5xx), or did not process the request (408, 425)."""
 
     transient = True

@@ -50,7 +50,7 @@ def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> 
     if is_id(inbox):
         value: T = yield make(inbox)
         return value
-    # A 404 may be the answer to a deletion that an earlier attempt made: it leads to no other inbox.
+    # A 404 may be the answer to the second attempt of a deletion.
     known = None if method == "DELETE" else _known.get((settings, inbox))
     if known is not None:
         try:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
-from airflow_provider_workflow.client.answers import Stage, no_answer
+from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS, no_answer
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Body, Request
 
@@ -114,13 +114,13 @@ async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
 def fault(error: BaseException, request: Request) -> TransportError:
     """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        stage = Stage.CERTIFICATE
+        stage = CERTIFICATE
     elif isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError)):
-        stage = Stage.PROXY
+        stage = PROXY
     elif isinstance(error, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
-        stage = Stage.TLS
+        stage = TLS
     else:
-        stage = Stage.CONNECTION
+        stage = CONNECTION
     sent = not isinstance(error, NOT_SENT)
     timed_out = isinstance(error, asyncio.TimeoutError)
     return no_answer(request, stage, _reason(error), sent=sent, timed_out=timed_out)

@@ -17,7 +17,7 @@ from urllib3.exceptions import (
     NewConnectionError,
 )
 
-from airflow_provider_workflow.client.answers import Stage, no_answer
+from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS, no_answer
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Body, Request, plain
 
@@ -25,8 +25,9 @@ CHUNK = 65_536
 """Bytes that are read at once."""
 NOT_SENT = (NewConnectionError, ConnectTimeoutError, ssl.SSLCertVerificationError)
 """
-Causes of errors after which the service has not received the request. A ``ProxyError`` is none: to urllib3,
-an answer that is lost behind a proxy is one too.
+Causes of errors after which the service has not received the request.
+
+A ``ProxyError`` is none, as urllib3 also raises it if an answer is lost.
 """
 
 
@@ -88,11 +89,7 @@ class RequestsWire(HTTPAdapter):
 
 
 def _answer(response: requests.Response, limit: int, ends_at: float) -> Answer:
-    """
-    The answer of a response, whose body is read here and nowhere else.
-
-    :raises TimeoutError: it is not complete in time.
-    """
+    """The answer of a response, whose body is read here and nowhere else."""
     raw = response.raw
     # The first of several headers with one name, as aiohttp has it.
     headers = {name.lower(): raw.headers.getlist(name)[0] for name in raw.headers}
@@ -110,11 +107,7 @@ def _answer(response: requests.Response, limit: int, ends_at: float) -> Answer:
 
 
 def _causes(error: BaseException, handled: BaseException | None) -> list[BaseException]:
-    """
-    An exception and its causes, innermost last; libraries chain exceptions in several ways.
-
-    :param handled: what the caller handled when the request was sent, which is the context of them all.
-    """
+    """An exception and its causes, innermost last, without what the caller handled meanwhile."""
     chain = [error]
     while len(chain) < 20:
         last = chain[-1]
@@ -128,19 +121,19 @@ def _causes(error: BaseException, handled: BaseException | None) -> list[BaseExc
 
 
 def _is_refused_tunnel(cause: BaseException) -> bool:
-    # From http.client, with the status line of the proxy: only the text tells it from other errors.
+    # From http.client; only its text tells it from other errors.
     return type(cause) is OSError and str(cause).startswith("Tunnel connection failed")
 
 
 def _fault(request: Request, chain: list[BaseException]) -> TransportError:
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
-        stage = Stage.CERTIFICATE
+        stage = CERTIFICATE
     elif isinstance(chain[0], requests.exceptions.ProxyError):
-        stage = Stage.PROXY
+        stage = PROXY
     elif any(isinstance(cause, ssl.SSLError) for cause in chain):
-        stage = Stage.TLS
+        stage = TLS
     else:
-        stage = Stage.CONNECTION
+        stage = CONNECTION
     timed_out = any(isinstance(cause, (requests.Timeout, TimeoutError)) for cause in chain)
     sent = not (_is_refused_tunnel(chain[-1]) or any(isinstance(cause, NOT_SENT) for cause in chain))
     return no_answer(request, stage, _reason(chain), sent=sent, timed_out=timed_out)

@@ -90,12 +90,7 @@ def _context_of(certificates: str) -> ssl.SSLContext:
 
 
 def _trusted(verify: bool | str) -> str:
-    """
-    The CA certificates that a connection trusts, in PEM format.
-
-    :param verify: the file that the connection names; True if it names none.
-    :raises ConfigurationError: a file of the connection or of the environment cannot be used.
-    """
+    """The CA certificates that a connection trusts, in PEM format."""
     if isinstance(verify, str):
         return _certificates(verify, OF_VERIFY)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):

@@ -232,6 +232,6 @@ def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Gen
             return token
     if (reason := cache.rejected[key.token_url].get(stored.refresh_token)) is not None:
         raise LoginRequiredError(key.user, reason)
-    reject = cache.rejected[key.token_url].__setitem__  # no local name for what holds tokens
+    reject = cache.rejected[key.token_url].__setitem__
     renewed, issued = yield from user_tokens.renew(store, stored, key.user, reject)
     return cache.put(key, token_of_user(renewed, issued=issued))

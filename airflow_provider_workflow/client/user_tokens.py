@@ -132,7 +132,7 @@ def _why_invalid(fault: WorkflowError) -> str | None:
     if isinstance(fault, AuthenticationError):
         if fault.status == 200:
             return LOST
-        # Without a detail, the answer may be the page of a proxy, which did not pass the token on.
+        # Without a detail, it may be the page of a proxy.
         if fault.code == "invalid_grant" or (fault.status == 400 and fault.code is None and fault.detail):
             return REFUSED
     return None

@@ -272,7 +272,7 @@ class WorkflowHook(BaseHook):
         """
         Create the inbox with this name, or return the existing one if it has the same subscription.
 
-        The arguments are those of :meth:`create_inbox`.
+        The parameters are those of ``create_inbox``.
 
         :raises ConflictError: the inbox with this name has another subscription.
         """
