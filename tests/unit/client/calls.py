@@ -42,7 +42,3 @@ OPERATIONS: dict[str, tuple[str, Callable[[str], Call[Any]]]] = {
 
 def make(name: str, inbox_id: str = SOME_ID) -> Call[Any]:
     return OPERATIONS[name][1](inbox_id)
-
-
-def operation(name: str) -> str:
-    return OPERATIONS[name][0]

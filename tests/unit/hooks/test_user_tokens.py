@@ -135,13 +135,7 @@ def test_outside_of_tasks_the_variable_is_that_of_the_database(monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("connection_id", "is_plain"),
-    [
-        ("a.b-c", True),
-        ("a/b", False),
-        ("_x", False),
-        ("é", False),
-        ("x" * 201, False),
-    ],
+    [("a.b-c", True), *((odd, False) for odd in ("a/b", "_x", "é", "x" * 201))],
 )
 def test_the_variable_s_name_says_token_and_fits_any_address(connection_id: str, is_plain: bool) -> None:
     name = variable_name(connection_id)

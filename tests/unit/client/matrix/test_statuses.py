@@ -109,8 +109,8 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
     if shape.detail is not None:
         has["detail"] = shape.detail
     renewed = name not in WITHOUT_ACCESS_TOKEN and refuses_the_token(status, shape)
-    is_busy = kind is errors.ServerError
-    sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if is_busy else 1
+    busy = kind is errors.ServerError
+    sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if busy else 1
     says = (
         f"{request_of(name)} was answered with {status}",
         shape.code or "",
@@ -123,13 +123,11 @@ def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
     """The class that docs/service.md 11 asks for."""
     if name in TOKEN_CALLS and 400 <= status < 500 and status not in (408, 425, 429):
         return errors.AuthenticationError
-    if status == 400:
-        if shape.code == "lease_expired":
-            return errors.LeaseExpiredError
-        if shape.code == "unauthenticated":
-            return errors.AuthenticationError
-        if name == "guess" and shape.is_object and "errors" not in shape.body:
-            return errors.GuessRejectedError
+    coded = {"lease_expired": errors.LeaseExpiredError, "unauthenticated": errors.AuthenticationError}
+    if status == 400 and shape.code in coded:
+        return coded[shape.code]
+    if status == 400 and name == "guess" and shape.is_object and "errors" not in shape.body:
+        return errors.GuessRejectedError
     if status == 409 and "inbox_attributes" in (shape.body if shape.is_object else ()):
         return errors.InboxPausedError
     of_status = {
