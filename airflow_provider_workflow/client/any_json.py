@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import partial
+from io import StringIO
 from typing import Any
 
 LEVELS = 3
@@ -78,36 +80,39 @@ def dumped(value: Any, **options: Any) -> str:
     Python decodes 1e400 to infinity, and encodes that as a word that other languages reject.
     """
     try:
-        return json.dumps(value, allow_nan=False, **options)
-    except ValueError:
         text = json.dumps(value, **options)
-        return _STRING_OR_WORD.sub(lambda match: _NUMBERS.get(match[0], match[0]), text)
     except RecursionError:
-        return _encoded(value)
+        return _encoded(value, **options)
+    if not any(word in text for word in _NUMBERS):
+        return text
+    return _STRING_OR_WORD.sub(lambda match: _NUMBERS.get(match[0], match[0]), text)
 
 
-def _encoded(value: Any) -> str:
-    written: list[str] = []
-    unwritten: list[Any] = [value]
-    while unwritten:
-        item = unwritten.pop()
-        if isinstance(item, _Written):
-            written.append(item)
-        elif isinstance(item, dict) and item:
-            members = [part for key in item for part in (_Written(f", {dumped(key)}: "), item[key])]
-            unwritten += [_Written("}"), *reversed(members[1:]), _Written("{" + members[0][2:])]
-        elif isinstance(item, list) and item:
-            entries = [part for entry in item for part in (_Written(", "), entry)]
-            unwritten += [_Written("]"), *reversed(entries[1:]), _Written("[")]
+def _encoded(value: Any, *, sort_keys: bool = False, **options: Any) -> str:
+    written = StringIO()
+    outer: list[tuple[Iterator[tuple[int, Any]], str]] = [(enumerate([value]), "")]
+    while outer:
+        entries, closing = outer[-1]
+        for number, entry in entries:
+            written.write(", " if number else "")
+            item = entry
+            if closing == "}":
+                name, item = entry
+                written.write(f"{dumped(name, **options)}: ")
+            if item and isinstance(item, dict):
+                members = sorted(item.items()) if sort_keys else item.items()
+                outer.append((enumerate(members), "}"))
+            elif item and isinstance(item, list):
+                outer.append((enumerate(item), "]"))
+            else:
+                written.write(dumped(item, **options))
+                continue
+            written.write("{" if isinstance(item, dict) else "[")
+            break
         else:
-            written.append(dumped(item))
-    return "".join(written)
-
-
-class _Written(str):
-    """A piece of JSON, to be told from a string that is a value."""
-
-    __slots__ = ()
+            written.write(closing)
+            outer.pop()
+    return written.getvalue()
 
 
 def decode_lease(body: bytes) -> dict[str, Any]:

@@ -33,12 +33,10 @@ from airflow_provider_workflow.client.wire import Answer, plain
 if TYPE_CHECKING:
     import aiohttp
 
-
 DATA = b"data:"
 """Begins an event, and occurs in nothing else."""
 MOST_EVENTS = 100
 """Maximum number of events in a second; a stream with more is closed, and its inbox polled."""
-
 
 SILENCE_SECONDS = 60.0
 """Read timeout: the duration of four keep-alive intervals."""
@@ -80,9 +78,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                     second, in_second = clock.monotonic(), 0
                 in_second += events
                 if in_second > MOST_EVENTS:
-                    text = (
-                        f"closed for {REFUSED_SECONDS:.0f} s, as it has over {MOST_EVENTS} events in a second"
-                    )
+                    text = f"closed for {REFUSED_SECONDS:.0f} s: over {MOST_EVENTS} events in a second"
                     log.warning("Event stream of inbox %s: %s", inbox_id, text)
                     raise InvalidRequestError(text, status=200)
                 if events:
@@ -123,7 +119,6 @@ log = logging.getLogger(__name__)
 RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
 REFUSED_SECONDS = 300.0
 """Pause before a stream that was rejected (4xx other than 429) is opened again (docs/service.md 5)."""
-
 
 # The key includes the session, so that no stream outlives the session on which it was opened.
 _Key = tuple["aiohttp.ClientSession", Settings, str]

@@ -260,10 +260,13 @@ def test_what_is_no_json_is_rejected(text: str) -> None:
         any_json.decode(text)
 
 
-def test_empty_values_at_any_depth_are_encoded() -> None:
-    text = "[" * 5000 + '{"a": [], "b": {}, "": null}' + "]" * 5000
+@pytest.mark.parametrize("members", ['"": null, "a": [1e999], "b": {}', '"b": {}, "a": [1e999], "": null'])
+def test_any_depth_is_encoded_with_its_options_and_numbers_without_limits(members: str) -> None:
+    deep = "[-1e999, " + "[" * 5000 + "{%s}" + "]" * 5001
+    value = any_json.decode(deep % members)
 
-    assert any_json.dumped(any_json.decode(text)) == text
+    assert any_json.dumped(value) == deep % members
+    assert any_json.dumped(value, sort_keys=True) == deep % '"": null, "a": [1e999], "b": {}'
 
 
 def test_infinity_beside_a_long_string_takes_no_memory_for_each_character() -> None:
