@@ -1,8 +1,6 @@
 """
-JSON that the standard library does not decode or encode.
-
-It is nested deeper than about 1000 levels, has a number of thousands of digits, or is a lease in which one
-message has a defect.
+JSON that the standard library does not decode or encode: it is nested deeper than about 1000 levels, has a
+number of thousands of digits, or is a lease in which one message has a defect.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ LEVELS = 3
 """Levels of a lease above a payload: the lease, its list of messages, the message."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-"""Its quantifiers are possessive: it never goes back, and needs no memory for each character."""
+"""Possessive, so that it needs no memory for each character."""
 _STRING_OR_BRACKET = re.compile(_STRING.pattern + r"|[\[\]{}]", re.DOTALL)
 _BARE = re.compile(r'[^,\[\]{}"]*')
 _CLOSING = {"{": "}", "[": "]"}
@@ -138,7 +136,7 @@ def _skip(text: str, start: int) -> int:
 
 
 def _value(text: str, start: int, levels: int) -> tuple[Any, int]:
-    """The value that begins at a position, and the position after it and the blanks behind it."""
+    """The value at a position, and the position of what follows it."""
     for decoded in (_DECODER.raw_decode, partial(_items, levels=levels), _text):
         try:
             value, end = decoded(text, start)
@@ -149,7 +147,7 @@ def _value(text: str, start: int, levels: int) -> tuple[Any, int]:
 
 
 def _items(text: str, start: int, levels: int) -> tuple[Any, int]:
-    """The object or list that begins at a position, each of its values decoded by itself."""
+    """The object or list at a position, each of its values decoded by itself."""
     closing = _CLOSING.get(text[start : start + 1])
     if not (closing and levels):
         raise ValueError("The value has no parts that are decoded by themselves")

@@ -33,6 +33,8 @@ from airflow_provider_workflow.client.wire import Answer, plain
 if TYPE_CHECKING:
     import aiohttp
 
+log = logging.getLogger(__name__)
+
 DATA = b"data:"
 """Begins an event, and occurs in nothing else."""
 MOST_EVENTS = 100
@@ -40,6 +42,9 @@ MOST_EVENTS = 100
 
 SILENCE_SECONDS = 60.0
 """Read timeout: the duration of four keep-alive intervals."""
+RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
+REFUSED_SECONDS = 300.0
+"""Pause before a stream that was rejected (4xx other than 429) is opened again (docs/service.md 5)."""
 
 
 async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerator[bool, None]:
@@ -95,7 +100,7 @@ async def _refusal_of(
     seconds: float,
     token: AccessToken,
 ) -> WorkflowAPIError:
-    """The error for a response that is no event stream; its body is read for at most ``seconds``."""
+    """The error for a response that is no event stream, read for ``seconds``."""
     from airflow_provider_workflow.client.over_aiohttp import answer_of
 
     call = api.events("-")
@@ -113,12 +118,6 @@ async def _refusal_of(
     client.observe(call, refused, clock.now())
     return refused
 
-
-log = logging.getLogger(__name__)
-
-RECONNECT_SECONDS = (0.5, 1.0, 2.0, 5.0)
-REFUSED_SECONDS = 300.0
-"""Pause before a stream that was rejected (4xx other than 429) is opened again (docs/service.md 5)."""
 
 # The key includes the session, so that no stream outlives the session on which it was opened.
 _Key = tuple["aiohttp.ClientSession", Settings, str]
@@ -171,7 +170,6 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
             error = fault
             log.debug("Event stream of inbox %s: %s", plain(inbox_id), fault)
         except Exception as fault:
-            # Triggers poll as well; without the stream they only lease messages later.
             if failures == 0:
                 log.warning("Event stream of inbox %s broke: %s", plain(inbox_id), type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
@@ -180,12 +178,6 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
 
 
 def _pause(error: Exception | None, pause: float) -> float:
-    """
-    Seconds until the stream is opened again.
-
-    :param error: the error that ended it; None if the service ended it.
-    :param pause: the shortest pause, by the number of failures.
-    """
     if isinstance(error, (RateLimitError, ServerError)):
         return max(pause, error.retry_after or 0.0)
     return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause

@@ -96,10 +96,7 @@ seconds since 1970. It must not raise.
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | InThread
 
 LONGEST_WAIT_SECONDS = 60.0
-"""
-Maximum time that a call waits until the service accepts calls again; ``RateLimitError`` says that it takes
-longer.
-"""
+"""Maximum wait of a call until the service accepts calls again; then ``RateLimitError``."""
 _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",
@@ -109,11 +106,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class Gates:
-    """
-    Delay the calls of a family while the service does not accept them.
-
-    Each base URL, client ID and family has a delay of its own.
-    """
+    """Delay the calls of a base URL, client ID and family while the service does not accept them."""
 
     def __init__(self) -> None:
         self._open_at: dict[tuple[str, str, Family], float] = {}
@@ -209,17 +202,12 @@ class BaseClient:
         call = _with_fitting_limit(call, self.settings)
         yield from self._wait_at_gate(call)
         scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
-        token, is_new = None, False
+        token, is_new = None, True
         if call.family in (Family.INBOX, Family.PROMOTIONS):
             token, is_new = yield from self.token_of(scope)
         answer = yield from self._send(call, token)
-        if (
-            token is not None
-            and not (is_new or answer.is_success)
-            and _is_token_rejected(failure(call, answer))
-        ):
+        if not (is_new or answer.is_success) and self.drop_if_rejected(token, scope, failure(call, answer)):
             # Repeat the request with a new token (docs/service.md 11).
-            self.tokens.drop(token_key(self.settings, scope), token.value)
             token, _ = yield from self.token_of(scope)
             answer = yield from self._send(call, token)
         if not answer.is_success:
@@ -233,8 +221,18 @@ class BaseClient:
             return value
         except TransportError as unreadable:
             text = str(unreadable)
-        # Raised here, it has no context: the frames of the reading function contain the answer.
+        # Raised here, it has no context, whose frames contain the answer.
         raise TransportError(f"{call.name}: {text}", sent=True)
+
+    def drop_if_rejected(self, token: AccessToken | None, scope: str, error: WorkflowAPIError) -> bool:
+        """Drop the token of a call if the error is about it: then a new one may help (docs/service.md 11)."""
+        is_rejected = error.status == 400 and error.code == "unauthenticated"
+        if error.status == 401:
+            # If the token has the wrong scope, a new one would have the same (docs/service.md 14.4).
+            is_rejected = error.code != "invalid_audience"
+        if is_rejected and token is not None:
+            self.tokens.drop(token_key(self.settings, scope), token.value)
+        return is_rejected
 
     def _wait_at_gate(self, call: Call[Any]) -> Generator[Step, Any, None]:
         while (seconds := self._gates.delay(self.settings, call.family)) > 0:
@@ -301,7 +299,6 @@ class BaseClient:
         )
 
     def _address(self, call: Call[Any]) -> tuple[str, str]:
-        """One of the connection's two base URLs, and the path to append to it."""
         settings = self.settings
         if call.family is Family.INBOX:
             return settings.base_url, settings.inbox_path + call.path
@@ -326,26 +323,12 @@ class BaseClient:
         return masked_answer(answer, [secret for secret in secrets if secret])
 
 
-def _is_token_rejected(error: WorkflowAPIError) -> bool:
-    """Whether a new token may help (docs/service.md 11)."""
-    if error.status == 400:
-        return error.code == "unauthenticated"
-    if error.status == 401:
-        # If the token has the wrong scope, a new one would have the same (docs/service.md 14.4).
-        return error.code != "invalid_audience"
-    return False
-
-
 _fitting: dict[tuple[str, str], int] = {}
-"""How many messages of an inbox a lease can have, by the size of the last one; by base URL and path."""
+"""How many messages a lease can have; by base URL and path."""
 
 
 def _with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
-    """
-    The call; a lease request asks for no more messages than fit into an answer.
-
-    Otherwise they are leased until their lease ends, and have used one delivery.
-    """
+    """A lease for no more messages than fit into an answer."""
     most = _fitting.get((settings.base_url, call.path))
     if most is None or call.json is None:
         return call
@@ -353,15 +336,13 @@ def _with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
 
 
 def _note_size(call: Call[Any], settings: Settings, answer: Answer, value: Any) -> None:
-    """Note how many messages a lease of this inbox can have, by the average size in an answer."""
     if call.name == "lease_messages" and value["results"]:
         average = len(answer.body) / len(value["results"])
-        # The next messages may be twice as large.
+        # By the average; the next messages may be twice as large.
         _fitting[settings.base_url, call.path] = max(1, int(call.limit / 2 / average))
 
 
 def _too_large(call: Call[Any], settings: Settings) -> TransportError:
-    """The error for an answer that is too large; the next lease asks for half as many messages."""
     text = f"{call.name}: the answer is larger than {call.limit:,} bytes"
     if call.json is None or "lease_limit" not in call.json:
         return TransportError(text, sent=True, permanent=True)

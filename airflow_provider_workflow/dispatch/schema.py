@@ -7,8 +7,11 @@ from typing import Any
 
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.run_errors import RunRejected
 
 LONGEST_PATH = 200
+Fault = tuple[Iterable[str | int], str]
+"""Where a payload does not fit, and the rule."""
 
 
 class InvalidPayloadError(ValueError):
@@ -26,13 +29,27 @@ def checker(schema: Any) -> Callable[[Any], None]:
 
     :param schema: a JSON Schema as a dictionary, or a type that pydantic can validate, such as a
         ``TypedDict``, a dataclass or a model.
-    :return: a function that raises ``InvalidPayloadError`` for a payload that does not fit.
+    :return: a function that raises ``InvalidPayloadError`` for a payload that does not fit, and
+        ``RunRejected`` if the schema's own code fails.
     :raises ValueError: it is no schema.
     """
-    return _of_json_schema(schema) if isinstance(schema, Mapping) else _of_type(schema)
+    fault_of = _of_json_schema(schema) if isinstance(schema, Mapping) else _of_type(schema)
+
+    def check(payload: Any) -> None:
+        try:
+            fault = fault_of(payload)
+        except (RecursionError, ArithmeticError, ValueError) as error:  # too deep, too large
+            fault = (), type(error).__name__
+        except Exception as error:
+            name = type(error).__name__
+            raise RunRejected(f"a validator of the schema raised {name}; correct it") from None
+        if fault is not None:
+            raise InvalidPayloadError(*fault)
+
+    return check
 
 
-def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
+def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Fault | None]:
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator, validator_for
     from jsonschema_specifications import REGISTRY
@@ -42,24 +59,38 @@ def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
         kind.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"schema is no valid JSON Schema: {error.json_path}: {error.message}") from None
+    _check_references(schema, kind, REGISTRY)
     validator = kind(schema, registry=REGISTRY)  # without it, addresses in a $ref are fetched
 
-    def check(payload: Any) -> None:
-        try:
-            error = next(validator.iter_errors(payload), None)
-        except Exception as error:  # too deep, a number that is too large, a $ref that leads nowhere
-            raise InvalidPayloadError((), type(error).__name__) from None
+    def fault_of(payload: Any) -> Fault | None:
+        error = next(validator.iter_errors(payload), None)
         if error is None:
-            return
+            return None
         path = list(error.absolute_path)
         if error.validator == "required" and isinstance(error.validator_value, list):
             path.append(next(name for name in error.validator_value if name not in error.instance))
-        raise InvalidPayloadError(path, error.validator or "false")
+        return path, error.validator or "false"
 
-    return check
+    return fault_of
 
 
-def _of_type(schema: Any) -> Callable[[Any], None]:
+def _check_references(schema: Mapping[str, Any], kind: Any, registry: Any) -> None:
+    contents = {"$schema": kind.ID_OF(kind.META_SCHEMA), **schema}
+    root = registry.with_contents([("", contents)])[""]
+    unchecked = [(root, registry.resolver_with_root(root))]
+    while unchecked:
+        part, resolver = unchecked.pop()
+        unchecked += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+        reference = part.contents.get("$ref") if isinstance(part.contents, Mapping) else None
+        try:
+            if reference is not None:
+                kind.check_schema(resolver.lookup(reference).contents)
+        except Exception:  # also what a malformed address raises
+            text = f"schema has a $ref that leads to no schema: {reference!r}; define it under $defs"
+            raise ValueError(text) from None
+
+
+def _of_type(schema: Any) -> Callable[[Any], Fault | None]:
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -69,22 +100,19 @@ def _of_type(schema: Any) -> Callable[[Any], None]:
         text = str(error).partition("\n")[0]
         raise ValueError(f"schema must be a type, or a JSON Schema as a dictionary: {text}") from None
 
-    def fault(validate: Callable[[Any], Any], value: Any) -> Mapping[str, Any] | None:
+    def fault(validate: Callable[[Any], Any], value: Any) -> Fault | None:
         try:
             validate(value)
         except ValidationError as error:
-            return error.errors(include_url=False, include_context=False, include_input=False)[0]
-        except Exception as error:  # of a validator of the user's own
-            return {"loc": (), "type": type(error).__name__}
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            return first["loc"], first["type"]
         return None
 
-    def check(payload: Any) -> None:
+    def fault_of(payload: Any) -> Fault | None:
         text = any_json.dumped(payload)
         in_json = fault(adapter.validate_json, text)
         # A strict type takes a string for a date only in JSON; pydantic's parser rejects what is deep or cut.
         in_python = in_json and fault(adapter.validate_python, any_json.decode(text))
-        if in_json and in_python:
-            first = in_python if in_json["type"] == "json_invalid" else in_json
-            raise InvalidPayloadError(first["loc"], first["type"])
+        return in_python if in_json and in_json[1] == "json_invalid" else in_python and in_json
 
-    return check
+    return fault_of
