@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
@@ -86,30 +87,30 @@ def unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) ->
     """
     Why Airflow cannot store a JSON value, as a sentence without any part of it; None if it can.
 
-    One pass without recursion, as the depth itself may be the problem.
-
     :param name: what the sentence calls the value.
     :param reserved: keys that it must not contain at any depth; those of a conf by default.
     """
     reserved = reserved_keys() if reserved is None else reserved
-    unchecked: list[tuple[Any, int]] = [(value, 1)]
-    while unchecked:
-        item, depth = unchecked.pop()
-        if depth > DEEPEST:
+    outer: list[Iterator[Any]] = [iter([value])]
+    while outer:
+        if len(outer) > DEEPEST:
             return f"{name} is nested deeper than {DEEPEST} levels"
-        if isinstance(item, dict):
-            if not reserved.isdisjoint(item):
+        for item in outer[-1]:
+            if isinstance(item, dict) and not reserved.isdisjoint(item):
                 return f"{name} has a key that Airflow reserves for its serialization"
-            unchecked += ((part, depth + 1) for pair in item.items() for part in pair)
-        elif isinstance(item, list):
-            unchecked += ((part, depth + 1) for part in item)
-        elif (reason := _of_scalar(item)) is not None:
-            return f"{name} is or contains {reason}"
+            if item and isinstance(item, (dict, list)):
+                values = item.values() if isinstance(item, dict) else ()
+                outer.append(chain(item, values))
+                break
+            if (reason := _of_scalar(item)) is not None:
+                return f"{name} is or contains {reason}"
+        else:
+            outer.pop()
     return None
 
 
 def _of_scalar(item: Any) -> str | None:
-    """What Airflow cannot store about a string or a number; None if it can store it."""
+    """What Airflow cannot store about a scalar; None if it can."""
     if isinstance(item, str):
         if "\0" in item:
             return "a NUL character"

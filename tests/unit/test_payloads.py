@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import Mock
@@ -111,6 +112,14 @@ def test_a_payload_of_147_levels_or_more_is_stored_as_text_however_deep_it_is() 
 
     assert message["payload"] is None
     assert message["payload_json"] == "[" * 10_000 + '"bottom"' + "]" * 10_000
+
+
+def test_a_wide_payload_is_checked_without_memory_for_its_entries() -> None:
+    tracemalloc.start()
+    assert unstorable([[0] * 100_000, dict.fromkeys("ab", [""] * 50_000)], "value") is None
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2_000_000, "of which the lists have 1,200,000"
 
 
 def test_the_text_of_a_number_without_limits_is_json() -> None:
