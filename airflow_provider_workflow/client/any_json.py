@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from io import StringIO
 from typing import Any
@@ -37,7 +38,8 @@ def whole(digits: str) -> int | float:
         return float(digits)
 
 
-_DECODER = json.JSONDecoder(parse_int=whole, strict=False)
+# Other threads only run while the decoder calls a hook.
+_DECODER = json.JSONDecoder(parse_int=whole, strict=False, object_hook=lambda value: value)
 
 
 def decode(text: str) -> Any:
@@ -137,12 +139,10 @@ def _skip(text: str, start: int) -> int:
 
 def _value(text: str, start: int, levels: int) -> tuple[Any, int]:
     """The value at a position, and the position of what follows it."""
-    for decoded in (_DECODER.raw_decode, partial(_items, levels=levels), _text):
-        try:
+    for decoded in (partial(_items, levels=levels), _DECODER.raw_decode, _text):
+        with suppress(ValueError, RecursionError):
             value, end = decoded(text, start)
-        except (ValueError, RecursionError):
-            continue
-        return value, _skip(text, end)
+            return value, _skip(text, end)
     raise ValueError("A value does not end")
 
 
