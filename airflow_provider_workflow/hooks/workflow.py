@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
-
 
 T = TypeVar("T")
 
@@ -125,12 +126,16 @@ class WorkflowHook(BaseHook):
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
+        # The first import of aiohttp, and reading certificates, would block the loop for half a second.
+        for name in ("client", "over_aiohttp"):
+            await asyncio.to_thread(import_module, f"airflow_provider_workflow.client.{name}")
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
         connection = await get_async_connection(self.workflow_conn_id)
         settings = settings_of(connection, self.workflow_conn_id)
-        async with shared_session(settings.tls(), max_event_streams()) as session:
+        tls = await asyncio.to_thread(settings.tls)
+        async with shared_session(tls, max_event_streams()) as session:
             # Tokens are not masked here: a triggerer would keep them all.
             yield AsyncWorkflowClient(
                 settings,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -13,7 +16,8 @@ from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
 from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_hide_value_for_key
 
-from airflow_provider_workflow.client import api
+from airflow_provider_workflow import client
+from airflow_provider_workflow.client import api, over_aiohttp
 from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -90,12 +94,26 @@ async def test_a_triggerer_that_lives_through_many_tokens_does_not_grow_by_them(
     """Airflow never forgets what it masks, and compiles all of it anew with each secret."""
     _ = hook.settings
     masked = set(_secrets_masker().patterns)
-    async with hook.async_client() as client:
+    async with hook.async_client() as sender:
         for _ in range(3):
-            await client.send(api.list_inboxes())
+            await sender.send(api.list_inboxes())
             emulator.store.tokens.expire()
     assert emulator.count("token") == 3
     assert _secrets_masker().patterns == masked
+
+
+async def test_a_loop_imports_no_aiohttp_and_reads_no_certificates_itself(
+    hook: WorkflowHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    finder = Mock(find_spec=lambda *_: threads.append(threading.get_ident()))
+    monkeypatch.setattr(client, "over_aiohttp", over_aiohttp)  # restores it
+    monkeypatch.delitem(sys.modules, over_aiohttp.__name__)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    monkeypatch.setattr(Settings, "tls", lambda _: finder.find_spec())
+    async with hook.async_client():
+        assert len(threads) == 2
+        assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("extra", ["no json", "[1]", '"{}"', "null", ""])
