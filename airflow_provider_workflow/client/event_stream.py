@@ -51,7 +51,8 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     """
     Open the event stream of an inbox.
 
-    Yields False when connected, then True for each chunk with events, until the service ends the stream.
+    Yields False when connected, then True for each chunk with events, until the service ends the stream or
+    rejects a token that may be renewed.
 
     :raises WorkflowError: the stream could not be opened, broke, or has too many events.
     """
@@ -59,7 +60,8 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
 
     from airflow_provider_workflow.client.over_aiohttp import fault, next_chunk
 
-    token, _ = await client.run(client.token_of(client.settings.scope))
+    scope = client.settings.scope
+    token, is_new = await client.run(client.token_of(scope))
     request = client.build(api.events(inbox_id), token)
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     try:
@@ -73,7 +75,10 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             is_stream = response.status == 200 and response.content_type == "text/event-stream"
             # Not a compressed one: a few bytes could become many events.
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
-                raise await _refusal_of(client, response, request.timeout, token)
+                refused = await _refusal_of(client, response, request.timeout, token)
+                if not is_new and client.drop_if_rejected(token, scope, refused):
+                    return  # it is opened again with a new token
+                raise refused
             yield False
             rest, second, in_second = b"", clock.monotonic(), 0
             while chunk := await next_chunk(response):

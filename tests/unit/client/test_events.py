@@ -100,6 +100,18 @@ async def test_a_stream_that_ends_is_opened_again_and_rings(
     )
 
 
+async def test_a_stream_is_opened_at_once_with_a_new_token_but_only_once(
+    client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    await client.run(client.token_of(client.settings.scope))
+    emulator.fault("status", "events", status=401, code="expired", when="before", times=2)
+    async with listen(client, inbox, STREAMS) as listener:
+        assert await is_woken_up(listener)
+    assert emulator.count("token") == 2
+    assert fake_clock.slept[0] <= 0.5 * 1.25
+    assert 300 <= fake_clock.slept[1] <= 375
+
+
 async def test_an_event_makes_the_pauses_short_again(
     client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer, fake_clock: FakeClock
 ) -> None:
