@@ -119,8 +119,7 @@ def decode_lease(body: bytes) -> dict[str, Any]:
     """
     The value of a lease, with the text of a value in place of each that cannot be decoded.
 
-    That is a payload that is not JSON, or nested deeper than Python decodes. Bytes that are not UTF-8 become
-    lone surrogates, from which ``text.encode("utf-8", "surrogateescape")`` makes the same bytes again.
+    That is a payload that is not JSON, or too deep. Bytes that are not UTF-8 become lone surrogates.
 
     :raises ValueError: the body is not an object, or not complete.
     """

@@ -23,6 +23,7 @@ from airflow_provider_workflow.client.errors import (
     InvalidRequestError,
     RateLimitError,
     ServerError,
+    TransportError,
     WorkflowAPIError,
     WorkflowError,
 )
@@ -51,8 +52,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     """
     Open the event stream of an inbox.
 
-    Yields False when connected, then True for each chunk with events, until the service ends the stream or
-    rejects a token that may be renewed.
+    Yields False when connected, then True for each chunk with events, until the service ends the stream.
 
     :raises WorkflowError: the stream could not be opened, broke, or has too many events.
     """
@@ -60,8 +60,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
 
     from airflow_provider_workflow.client.over_aiohttp import fault, next_chunk
 
-    scope = client.settings.scope
-    token, is_new = await client.run(client.token_of(scope))
+    token, is_new = await client.run(client.token_of(client.settings.scope))
     request = client.build(api.events(inbox_id), token)
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     try:
@@ -75,10 +74,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             is_stream = response.status == 200 and response.content_type == "text/event-stream"
             # Not a compressed one: a few bytes could become many events.
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
-                refused = await _refusal_of(client, response, request.timeout, token)
-                if not is_new and client.drop_if_rejected(token, scope, refused):
-                    return  # it is opened again with a new token
-                raise refused
+                raise await _refusal_of(client, response, request.timeout, token, is_new)
             yield False
             rest, second, in_second = b"", clock.monotonic(), 0
             while chunk := await next_chunk(response):
@@ -104,8 +100,8 @@ async def _refusal_of(
     response: aiohttp.ClientResponse,
     seconds: float,
     token: AccessToken,
-) -> WorkflowAPIError:
-    """The error for a response that is no event stream, read for ``seconds``."""
+    is_new: bool,
+) -> WorkflowError:
     from airflow_provider_workflow.client.over_aiohttp import answer_of
 
     call = api.events("-")
@@ -121,6 +117,8 @@ async def _refusal_of(
     else:
         refused = failure(call, answer)
     client.observe(call, refused, clock.now())
+    if not is_new and client.drop_if_rejected(token, client.settings.scope, refused):
+        return TransportError(f"{refused}; it is repeated with a new token", sent=True)
     return refused
 
 

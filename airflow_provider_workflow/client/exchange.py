@@ -15,17 +15,12 @@ A generator that waits, sends a request, and repeats it with a new token::
             answer = yield Request("POST", ...)
         return call.read(answer)
 
-The loops that perform the steps, without error handling (complete in ``client.py``)::
+The loop that performs the steps, without error handling (``client.py`` has both loops)::
 
     def run(exchange):  # WorkflowClient: in a task
         step = next(exchange)
         while True:  # until StopIteration, which has the generator's return value
             step = exchange.send(self._perform(step))  # clock.sleep, requests
-
-    async def run(exchange):  # AsyncWorkflowClient: in a trigger
-        step = next(exchange)
-        while True:
-            step = exchange.send(await self._perform(step))  # clock.async_sleep, aiohttp
 
 ================ ============================================ =============================
 step             what the client does                         result
@@ -96,7 +91,10 @@ seconds since 1970. It must not raise.
 Step = Request | Pause | Renewal | Call[Any] | CarryThrough | InThread
 
 LONGEST_WAIT_SECONDS = 60.0
-"""Maximum wait of a call until the service accepts calls again; then ``RateLimitError``."""
+"""
+Maximum time that a call waits until the service accepts calls again; ``RateLimitError`` says that it takes
+longer.
+"""
 LARGE_LEASE = 4_000
 """Bytes; like ``LARGE_BODY``, for an answer that takes 40 times as long if it has a defect."""
 _HEADERS = {
@@ -208,10 +206,11 @@ class BaseClient:
         if call.family in (Family.INBOX, Family.PROMOTIONS):
             token, is_new = yield from self.token_of(scope)
         answer = yield from self._send(call, token)
-        if not (is_new or answer.is_success) and self.drop_if_rejected(token, scope, failure(call, answer)):
-            # Repeat the request with a new token (docs/service.md 11).
-            token, _ = yield from self.token_of(scope)
-            answer = yield from self._send(call, token)
+        if not (is_new or answer.is_success):
+            error = failure(call, answer)
+            if self.drop_if_rejected(token, scope, error):
+                token, _ = yield from self.token_of(scope)
+                answer = yield from self._send(call, token)
         if not answer.is_success:
             raise failure(call, answer)
         if answer.is_cut:
@@ -228,10 +227,10 @@ class BaseClient:
         raise TransportError(f"{call.name}: {text}", sent=True)
 
     def drop_if_rejected(self, token: AccessToken | None, scope: str, error: WorkflowAPIError) -> bool:
-        """Drop the token of a call if the error is about it: then a new one may help (docs/service.md 11)."""
+        """Drop the token if the error is about it: a new one may help (docs/service.md 11)."""
         is_rejected = error.status == 400 and error.code == "unauthenticated"
         if error.status == 401:
-            # If the token has the wrong scope, a new one would have the same (docs/service.md 14.4).
+            # A new token would have the same scope (docs/service.md 14.4).
             is_rejected = error.code != "invalid_audience"
         if is_rejected and token is not None:
             self.tokens.drop(token_key(self.settings, scope), token.value)
@@ -331,7 +330,6 @@ _fitting: dict[tuple[str, str], int] = {}
 
 
 def _with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
-    """A lease for no more messages than fit into an answer."""
     most = _fitting.get((settings.base_url, call.path))
     if most is None or call.json is None:
         return call

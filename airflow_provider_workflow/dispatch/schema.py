@@ -100,19 +100,18 @@ def _of_type(schema: Any) -> Callable[[Any], Fault | None]:
         text = str(error).partition("\n")[0]
         raise ValueError(f"schema must be a type, or a JSON Schema as a dictionary: {text}") from None
 
-    def fault(validate: Callable[[Any], Any], value: Any) -> Fault | None:
-        try:
-            validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            return first["loc"], first["type"]
-        return None
-
     def fault_of(payload: Any) -> Fault | None:
         text = any_json.dumped(payload)
-        in_json = fault(adapter.validate_json, text)
+        faults: list[Fault] = []
         # A strict type takes a string for a date only in JSON; pydantic's parser rejects what is deep or cut.
-        in_python = in_json and fault(adapter.validate_python, any_json.decode(text))
-        return in_python if in_json and in_json[1] == "json_invalid" else in_python and in_json
+        for validate in (adapter.validate_json, lambda text: adapter.validate_python(any_json.decode(text))):
+            try:
+                validate(text)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+                faults.append((first["loc"], first["type"]))
+            else:
+                return None
+        return faults[1] if faults[0][1] == "json_invalid" else faults[0]
 
     return fault_of

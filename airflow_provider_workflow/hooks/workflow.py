@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, closing
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
@@ -119,30 +118,26 @@ class WorkflowHook(BaseHook):
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
         """
-        A client for triggers: it does not block the event loop, and uses the loop's shared session.
-
-        It sends each call once: triggers repeat calls in loops of their own.
+        A client for triggers: it does not block the event loop, and uses the loop's shared session. It sends
+        each call once: triggers repeat calls in loops of their own.
         """
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
-        # The first import of aiohttp, and reading certificates, would block the loop for half a second.
-        for name in ("client", "over_aiohttp"):
-            await asyncio.to_thread(import_module, f"airflow_provider_workflow.client.{name}")
+        for name in ("client", "over_aiohttp"):  # as aiohttp takes half a second
+            await asyncio.to_thread(__import__, f"airflow_provider_workflow.client.{name}")
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
         connection = await get_async_connection(self.workflow_conn_id)
         settings = settings_of(connection, self.workflow_conn_id)
-        tls = await asyncio.to_thread(settings.tls)
-        async with shared_session(tls, max_event_streams()) as session:
+        async with shared_session(await asyncio.to_thread(settings.tls), max_event_streams()) as session:
             # Tokens are not masked here: a triggerer would keep them all.
             yield AsyncWorkflowClient(
                 settings,
                 session,
                 store=VariableStore(settings) if settings.grant == USER_GRANT else None,
-                # A Variable sends its requests to the supervisor through the triggerer's event loop only in
-                # a thread of asgiref. Before Airflow 3.3 other threads break the triggerer's communication.
+                # Before Airflow 3.3 a Variable, in other threads, breaks the triggerer's communication.
                 in_thread=lambda function: sync_to_async(function, thread_sensitive=False)(),
                 observe=observer(self.workflow_conn_id, settings.base_url),
             )
