@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from airflow_provider_workflow import clock, observers
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, lease_once
 from airflow_provider_workflow.dispatch.rejections import probes_of
@@ -90,10 +91,7 @@ def test_what_a_triggerer_cannot_pass_on_is_no_hand_off() -> None:
     assert text.isascii()
     assert HeldLease.from_hand_off(text) == lease
 
-    deep: Any = 1
-    for _ in range(100_000):
-        deep = [deep]
-    for payload in (deep, "x" * 1_000_000):
+    for payload in (any_json.decode("[" * 100_000 + "]" * 100_000), "x" * 1_000_000):
         with pytest.raises(ValueError, match=r"^it is (nested )?too "):
             held(message("a", payload), message("b")).hand_off()
 

@@ -12,6 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
@@ -25,13 +26,6 @@ from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 from airflow_provider_workflow.triggers.polling import InboxHealth
 from tests.unit.sensors.tasks import Task
 from tests.unit.workbench import INBOX, Workbench
-
-
-def nested(levels: int) -> Any:
-    value: Any = "bottom"
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 def message(payload: Any, **fields: Any) -> dict[str, Any]:
@@ -106,12 +100,12 @@ def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
 
 
 def test_a_payload_of_147_levels_or_more_is_stored_as_text_however_deep_it_is() -> None:
-    assert unstorable(nested(146), "value") is None
-    assert "147 levels" in str(unstorable(nested(147), "value"))
-    message = storable({"id": "m", "payload": nested(10_000)})
-
-    assert message["payload"] is None
-    assert message["payload_json"] == "[" * 10_000 + '"bottom"' + "]" * 10_000
+    value = any_json.decode("[" * 146 + "0" + "]" * 146)
+    assert unstorable(value, "value") is None
+    assert "147 levels" in str(unstorable([value], "value"))
+    text = "[" * 10_000 + "]" * 10_000
+    message = storable({"id": "m", "payload": any_json.decode(text)})
+    assert (message["payload"], message["payload_json"]) == (None, text)
 
 
 def test_a_wide_payload_is_checked_without_memory_for_its_entries() -> None:

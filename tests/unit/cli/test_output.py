@@ -22,7 +22,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import LOG_LEVEL, run
-from airflow_provider_workflow.client import answers, api
+from airflow_provider_workflow.client import answers, any_json, api
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
@@ -67,12 +67,8 @@ def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str) -> Non
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str) -> None:
-    deep: Any = "bottom"
-    for _ in range(900):
-        deep = [deep]
-
+    deep = any_json.decode("[" * 900 + "]" * 900)
     text = shown(form, {"value": deep}, [{"value": deep}])
-
     if form in ("json", "yaml"):
         assert json.loads(text) == {"value": deep}
 

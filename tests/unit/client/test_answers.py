@@ -46,12 +46,10 @@ def test_of_a_large_answer_no_more_than_the_limit_is_read_and_it_is_not_requeste
     call = replace(api.get_inbox(SOME_ID), limit=1_000_000)
     send(api.app_token("external"))
     tracemalloc.start()
-    try:
-        with pytest.raises(errors.WorkflowError) as raised:
-            send(call)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    with pytest.raises(errors.WorkflowError) as raised:
+        send(call)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert peak < 5_000_000
     assert len(scripted.requests) == 1
     if status == 200:
@@ -99,9 +97,7 @@ def test_after_a_lease_that_is_too_large_half_as_many_messages_are_leased(
     send = make_send(scripted.settings())
     for limit in (100, 100, 3, 3, 1, 1):
         call = replace(api.lease_messages(SOME_ID, limit), limit=8_000)
-        with pytest.raises(
-            errors.TransportError, match=r"larger than 8,000 bytes.*Lower lease_limit"
-        ) as raised:
+        with pytest.raises(errors.TransportError, match=r"than 8,000 bytes.*Lower lease_limit") as raised:
             send(call)
         assert not raised.value.permanent, "the next lease is smaller"
     assert lease_limits(scripted) == [100, 50, 3, 1, 1, 1]
@@ -133,7 +129,6 @@ def test_a_loop_has_large_answers_and_leases_read_beside_it(
     page = {"results": [ODD], "padding": "x" * int(size * large)}
     scripted.answers = [answer(200, page)]
     send = make_send(scripted.settings())
-
     assert send(replace(make(name), read=read)) == page
     assert (threads != [threading.get_ident()]) is (size == 1 and send.name == "aiohttp")
 

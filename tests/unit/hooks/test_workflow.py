@@ -22,10 +22,7 @@ from airflow_provider_workflow.client.errors import ConfigurationError, Workflow
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connection, workflow
-from airflow_provider_workflow.hooks.login import (
-    check_ready,
-    code_of,
-)
+from airflow_provider_workflow.hooks.login import check_ready, code_of
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit import odd_files
 from tests.unit.hooks.conftest import Connect
@@ -205,10 +202,7 @@ def test_a_right_connection_passes_with_one_token_that_is_masked(
 
 @pytest.mark.parametrize(
     ("extra", "said"),
-    [
-        ({"scope": "unheard-of"}, "(invalid_scope)"),
-        ({"inbox_path": "/wrong-path"}, "answered with 404"),
-    ],
+    [({"scope": "unheard-of"}, "(invalid_scope)"), ({"inbox_path": "/wrong-path"}, "answered with 404")],
 )
 def test_what_is_wrong_with_a_connection_is_said(extra: dict[str, str], said: str, connect: Connect) -> None:
     passed, text = connect(extra).test_connection()

@@ -38,11 +38,7 @@ PAUSED = {"status": "paused", "paused_reason": "user", "paused_at": "2026-01-01T
 
 @dataclass(frozen=True)
 class Shape:
-    """
-    A body of an error, with the detail and the code that it gives.
-
-    :param body: bytes as they are, anything else as JSON.
-    """
+    """A body of an error (bytes, or what becomes JSON), with the detail and the code that it gives."""
 
     body: Any
     detail: str | None = None

@@ -33,12 +33,7 @@ SPREAD = 1.25
 
 @dataclass(frozen=True)
 class Heard:
-    """
-    What a listener saw of a stream until it was first left alone, for ``pause`` seconds.
-
-    :param port: of the service.
-    :param sent: how often the stream was asked for.
-    """
+    """What a listener saw of a stream until it was first left alone, for ``pause`` seconds."""
 
     port: int
     rang: bool
@@ -47,16 +42,13 @@ class Heard:
     text: str
 
     def complaint(self, pause: float, says: str, sent: int = 1) -> str:
-        found = []
-        if self.rang:
-            found.append("it rang")
-        if not pause <= self.pause <= pause * SPREAD:
-            found.append(f"left alone for {self.pause} s and not {pause}")
-        if self.sent != sent:
-            found.append(f"{self.sent} requests, and not {sent}")
-        if says not in self.text:
-            found.append(f"{says!r} is not in {self.text!r}")
-        return "; ".join(found)
+        complaints = {
+            "it rang": self.rang,
+            f"left alone for {self.pause} s and not {pause}": not pause <= self.pause <= pause * SPREAD,
+            f"{self.sent} requests, and not {sent}": self.sent != sent,
+            f"{says!r} is not in {self.text!r}": says not in self.text,
+        }
+        return "; ".join(text for text, is_so in complaints.items() if is_so)
 
 
 Hear = Callable[[Script], Awaitable[Heard]]
