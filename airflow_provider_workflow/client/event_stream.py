@@ -85,7 +85,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                 in_second += events
                 if in_second > MOST_EVENTS:
                     text = f"closed for {REFUSED_SECONDS:.0f} s: over {MOST_EVENTS} events in a second"
-                    log.warning("Event stream of inbox %s: %s", inbox_id, text)
+                    log.warning("Event stream of inbox %s: %s", plain(inbox_id), text)
                     raise InvalidRequestError(text, status=200)
                 if events:
                     yield True

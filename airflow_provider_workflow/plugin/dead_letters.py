@@ -138,7 +138,6 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
         if not reader.may("start runs", started_dag_id):
             title = f"You must not start runs of the DAG {started_dag_id}"
             raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
-    # With another DAG, perhaps.
     earlier = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (), stored.run_after)
     if existing_run := reader.run(letter_replay.run_id, earlier.get(letter_replay.run_id, ())):
         return answer({**existing_run, "outcome": "existing"})
