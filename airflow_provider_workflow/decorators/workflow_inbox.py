@@ -23,6 +23,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.operators.base import (
+    ReleasesOnKill,
     RetriesByDefault,
     WorkflowOperator,
     check_dead_letters,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.dispatch.batch_outcomes import BatchResult
-    from airflow_provider_workflow.dispatch.batches import Batches
 
 __all__ = ["MessagesFailed", "WorkflowInboxDecoratedOperator", "workflow_inbox_task"]
 
@@ -71,7 +71,7 @@ class MessagesFailed(Exception):
         return f"{len(self.causes)} messages failed"
 
 
-class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, WorkflowOperator):
+class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, DecoratedOperator, WorkflowOperator):
     """
     Leases messages, calls a function with them, and acknowledges them after it has returned; batch by batch,
     until the inbox is empty.
@@ -128,7 +128,6 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         self.limits = Limits(batch_size, lease_seconds, max_messages, None)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
-        self._batches: Batches | None = None
 
     def execute(self, context: Context) -> BatchResult:
         """Process the messages of the inbox; see ``Batches.run`` for the errors."""
@@ -138,7 +137,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
 
         self.inbox = rendered("inbox", self.inbox)
         ti, letters = context["ti"], rendered("dead_letter_dag_id", self.dead_letter_dag_id, optional=True)
-        self._batches = Batches(
+        self._worker = batches = Batches(
             self.hook,
             self.inbox,
             self._work(context),
@@ -147,7 +146,7 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
         )
-        return self._batches.run()
+        return batches.run()
 
     def _work(self, context: Context) -> Callable[[list[dict[str, Any]]], Mapping[str, str]]:
         """The function as a call with messages, which returns the failed ones with their causes."""
@@ -192,20 +191,6 @@ class WorkflowInboxDecoratedOperator(RetriesByDefault, DecoratedOperator, Workfl
         from airflow_provider_workflow.observers.lineage import of_inbox
 
         return of_inbox(self.hook, self.inbox)
-
-    def on_kill(self) -> None:
-        """
-        Release the current batch, if any, and lease nothing more: Airflow is ending the task.
-
-        :raises TaskKilled: the task was working on a lease.
-        """
-        if self._batches is None:
-            return
-        from airflow_provider_workflow.dispatch.lease import TaskKilled
-
-        self._batches.ended = TaskKilled(self.inbox)
-        if self._batches.working:
-            raise self._batches.ended
 
 
 def workflow_inbox_task(

@@ -9,7 +9,8 @@ message may end the process, and must not use up the deliveries of sound ones:
 - Messages share a call only on their first delivery. Of those that were delivered before, a lease calls one,
   alone, and releases the others.
 - A message for which the function fails alone keeps its lease. A batch for which it raises is released.
-- With a dead-letter DAG a message on its fourth delivery becomes a dead letter without a call.
+- With a dead-letter DAG a message on its fourth delivery becomes a dead letter without a call; on its
+  fifth, if this task released it without one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from airflow_provider_workflow.dispatch.dead_letters import (
     DeadLetterRules,
     DeadLetters,
     Reason,
-    is_on_last_safe_delivery,
 )
 from airflow_provider_workflow.dispatch.lease import (
     MARGIN_SECONDS,
@@ -87,6 +87,7 @@ class Batches:
     _leased: int = 0
     _next_size: int = 1
     _uncalled: set[str] = field(default_factory=set)
+    _postponed: set[str] = field(default_factory=set)
     _finished: list[str] = field(default_factory=list)
 
     def run(self) -> BatchResult:
@@ -173,9 +174,11 @@ class Batches:
             self.working = True
             if self.ended is not None:
                 raise self.ended
+            took = 0.0
             for batch in self._batches_of(lease):
-                if lease.seconds_left() > 0 and not self._outcomes.may_be_broken:
-                    self._call(lease, batch)
+                # The next call may take as long as the last one.
+                if lease.seconds_left() > took and not self._outcomes.may_be_broken:
+                    took = self._call(lease, batch)
             self.working = False
         except BaseException as error:
             self.working = False
@@ -203,11 +206,12 @@ class Batches:
         batches = [[message] for message in alone if message["id"] not in postponed]
         return [*batches, shared] if shared else batches
 
-    def _call(self, lease: HeldLease, batch: list[types.LeasedMessage]) -> None:
+    def _call(self, lease: HeldLease, batch: list[types.LeasedMessage]) -> float:
         """
         Call the function, acknowledge what it processed, and decide about the rest.
 
-        :raises BatchError: it returned after the lease.
+        :return: the seconds that it took.
+        :raises BatchError: it took longer than a lease.
         """
         began_at = clock.monotonic()
         causes, error = self._causes(batch)
@@ -219,15 +223,16 @@ class Batches:
         for message in batch:
             if (cause := causes.get(message["id"])) is not None:
                 self._settle_failed(lease, message, cause, error)
-        if is_late:
-            seconds, size = self.limits.lease_seconds, self.limits.lease_limit
+        longest = self.limits.lease_seconds - MARGIN_SECONDS
+        if is_late and took >= longest:
             raise BatchError(
                 self.inbox,
-                f"the function took {took:.0f} s for {len(batch)} messages, and with lease_seconds={seconds}"
-                f" all calls of a lease may take {seconds - MARGIN_SECONDS:.0f} s. Messages that were not"
-                " acknowledged in time are redelivered. Increase lease_seconds (up to 3600), or decrease"
-                f" batch_size (now {size})",
+                f"the function took {took:.0f} s for {len(batch)} messages, and all calls of a lease may take"
+                f" {longest:.0f} s. Messages that were not acknowledged in time are redelivered. Increase"
+                f" lease_seconds (now {self.limits.lease_seconds}, up to 3600), or decrease batch_size (now"
+                f" {self.limits.lease_limit})",
             )
+        return took
 
     def _causes(self, batch: list[types.LeasedMessage]) -> tuple[Mapping[str, str], Exception | None]:
         """
@@ -261,9 +266,12 @@ class Batches:
 
         :raises TargetError: Airflow does not answer.
         """
+        # A delivery without a call has ended no process.
+        last = LAST_SAFE_DELIVERY + (message["id"] in self._postponed)
+        is_last = (delivery_count(message) or 1) >= last
         if self._letters is None or not (
             self._letters.is_found(message)
-            or (is_on_last_safe_delivery(message) and self._start_dead_letter(message, lease, UNKNOWN_END))
+            or (is_last and self._start_dead_letter(message, lease, UNKNOWN_END))
         ):
             return False
         self._uncalled.discard(message["id"])
@@ -311,6 +319,7 @@ class Batches:
     def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
         ids = list(message_ids)
         self._uncalled.difference_update(ids)
+        self._postponed.update(ids)
         lease.release(self.hook, ids)
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-    from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
@@ -94,7 +93,30 @@ class RetriesByDefault(BaseOperator):
         return {name: value for name, value in defaults.items() if name not in explicit}
 
 
-class DispatchingOperator(RetriesByDefault, WorkflowOperator):
+class ReleasesOnKill:
+    """Releases its lease when Airflow ends the task."""
+
+    inbox: str
+    _worker: Any = None
+    """What works on messages, once the task runs."""
+    _killed: BaseException | None = None
+
+    def on_kill(self) -> None:
+        """
+        Release the current lease, if any, and lease nothing more: Airflow is ending the task.
+
+        :raises TaskKilled: the task was working on a lease.
+        """
+        from airflow_provider_workflow.dispatch.lease import TaskKilled
+
+        self._killed = TaskKilled(self.inbox)
+        if self._worker is not None:
+            self._worker.ended = self._killed
+            if self._worker.working:
+                raise self._killed
+
+
+class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
     """
     Starts one DAG run for each message of an inbox: the base class of the dispatch operator and the sensor.
 
@@ -146,9 +168,6 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
     """The values of ``on_paused``."""
     MAY_START_NONE: ClassVar[bool] = False
     """Whether ``trigger_dag_id`` may be None."""
-    _worker: Dispatcher | Receiver | None = None
-    _killed: BaseException | None = None
-    """What works on messages, once the task runs."""
 
     def __init__(
         self,
@@ -229,20 +248,6 @@ class DispatchingOperator(RetriesByDefault, WorkflowOperator):
         # With once_per the ids of runs do not follow from those of messages.
         result = self._worker.counts.result if self._worker and not self.once_per else None
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
-
-    def on_kill(self) -> None:
-        """
-        Release the current lease, if any, and lease nothing more: Airflow is ending the task.
-
-        :raises TaskKilled: the task was working on a lease.
-        """
-        from airflow_provider_workflow.dispatch.lease import TaskKilled
-
-        self._killed = TaskKilled(self.inbox)
-        if self._worker is not None:
-            self._worker.ended = self._killed
-            if self._worker.working:
-                raise self._killed
 
 
 def is_of_source(error: Exception) -> bool:

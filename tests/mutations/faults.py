@@ -194,7 +194,7 @@ FAULTS = OF_DISPATCH + faults(
         "Gates._key": {
             "let the token endpoint of one connection delay that of another": never("TOKEN"),
         },
-        "WorkflowInboxDecoratedOperator.on_kill": {
+        "ReleasesOnKill.on_kill": {
             "fail a task that is ended while it holds no lease": always("working"),
         },
         "Dispatcher._find_run": {
@@ -236,9 +236,7 @@ FAULTS = OF_DISPATCH + faults(
             "make a dead letter of a message of a batch after its lease has ended": without("seconds_left"),
         },
         "Batches._is_dead": {
-            "call the function for a message on its last safe delivery": becomes(
-                "is_on_last_safe_delivery(message)", "False"
-            ),
+            "call the function for a message on its last safe delivery": becomes("is_last and _", "False"),
         },
         "Batches._causes": {
             "release a message that ended its task, so that it is quarantined soon": never("_is_last_call"),
