@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -67,7 +66,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     :param on_rejected: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other
         message was received: those of a lease are returned, and the rejected one is redelivered.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
-        inbox stays empty. In the mode reschedule it is at least ``[workers] min_heartbeat_interval`` + 1 s.
+        inbox stays empty. In the mode reschedule at least ``[workers] min_heartbeat_interval`` + 5 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
     :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
@@ -81,6 +80,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """The outcomes of messages so far, once the task runs."""
     _failed_polls = 0
     _has_waited = False
+    _least_interval: float = 0
     _alarm: Exception | None = None
     _paused_reason: str | None = None
 
@@ -121,6 +121,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         :raises WorkflowError: the service cannot be used.
         """
         from airflow_provider_workflow.dispatch.results import Counts
+        from airflow_provider_workflow.triggers.inbox import settle_seconds
 
         # Again, as a cluster policy may have set them since.
         self._check_retries()
@@ -130,7 +131,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self._read_rendered()
         self.counts = Counts()
         if self.reschedule:
-            self._raise_short_intervals()
+            self._least_interval = settle_seconds(5)
+            self.poke_interval = max(self.poke_interval, self._least_interval)
         self._usual_interval = self.poke_interval
         try:
             with closing(self.hook):
@@ -242,17 +244,10 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             else:
                 raise
 
-    def _raise_short_intervals(self) -> None:
-        """Raise intervals of the mode reschedule to the time in which Airflow notices the process's end."""
-        from airflow_provider_workflow.triggers.inbox import settle_seconds
-
-        least = settle_seconds()
-        if self.exponential_backoff:
-            # Airflow's first pause is half of the interval, in whole seconds.
-            least = 2 * math.ceil(least)
-        self.poke_interval = max(self.poke_interval, least)
-        if self.max_wait is not None:
-            self.max_wait = max(self.max_wait, timedelta(seconds=least))
+    def _get_next_poke_interval(self, *args: Any, **kwargs: Any) -> float:
+        """As Airflow's, but not too short."""
+        seconds = super()._get_next_poke_interval(*args, **kwargs)
+        return max(seconds, self._least_interval)
 
     def _defer_until_messages(self, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher

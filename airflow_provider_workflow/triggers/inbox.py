@@ -152,14 +152,16 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         return {"status": "leased", "inbox_name": observers.name_of(inbox_id), "lease": text}
 
 
-def settle_seconds() -> float:
+def settle_seconds(more: float = 1) -> float:
     """
-    Seconds that a deferred task must wait before it is resumed.
+    Seconds that a task must wait before Airflow may queue it again.
 
-    Airflow notices the end of its process up to ``min_heartbeat_interval`` later, and fails the task if it is
-    queued again before that.
+    Its supervisor notices its end up to ``min_heartbeat_interval`` later, then the scheduler does; it fails a
+    task that was queued before.
+
+    :param more: seconds for the scheduler.
     """
-    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + 1
+    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + more
 
 
 def lease_of(event: dict[str, Any]) -> HeldLease | None:

@@ -23,7 +23,7 @@ from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import POLL, Task
+from tests.unit.sensors.tasks import MODES, POLL, Task
 from tests.unit.workbench import Workbench
 
 
@@ -200,17 +200,18 @@ def test_silent_fail_pokes_through_what_fails_a_try_otherwise(bench: Workbench, 
     assert len(pauses.slept) == 1
 
 
-@pytest.mark.parametrize("options", [{}, {"exponential_backoff": True, "max_wait": 1}])
-def test_no_pause_of_the_mode_reschedule_is_too_short_for_airflow(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+@pytest.mark.parametrize("option", [{}, {"max_wait": 1}, {"timeout": 3}])
+def test_a_pause_of_the_mode_reschedule_is_five_seconds_longer_than_a_heartbeat_of_airflow(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, option: dict[str, Any]
 ) -> None:
     monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "8")
-    task = Task(bench, deferrable=False, mode="reschedule", poll_interval=1, **options)
+    arguments = {**MODES["reschedule"], "exponential_backoff": bool(option), **option}
+    task = Task(bench, poll_interval=1, **arguments)
     before = timezone.utcnow()
 
     with pytest.raises(AirflowRescheduleException) as raised:
         task.execute()
-    assert (raised.value.reschedule_date - before).total_seconds() >= 9
+    assert (raised.value.reschedule_date - before).total_seconds() >= 13
 
 
 def test_an_inbox_that_cannot_be_looked_up_now_is_waited_for(bench: Workbench) -> None:
