@@ -53,6 +53,8 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 15.0
 """Pause before a failed acknowledgement is repeated."""
+LAST_CALL = LAST_SAFE_DELIVERY - 1
+"""On this delivery the function is called: on the next one it may be too late."""
 UNKNOWN_END = "its earlier deliveries ended without a result: the function failed, or its process was killed"
 
 
@@ -136,7 +138,7 @@ class Batches:
                 return
             self._leased += len(lease.messages)
             self._work_on(lease)
-            was_delivered = any(_is_redelivered(message) for message in lease.messages)
+            was_delivered = any(_deliveries(message) > 1 for message in lease.messages)
             self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
 
     def _next_count(self) -> int:
@@ -198,10 +200,10 @@ class Batches:
         """What the function is called with; dead letters are acknowledged, and what must wait is released."""
         messages = [message for message in lease.messages if not self._is_dead(message, lease)]
         self._acknowledge(lease)
-        shared = [message for message in messages if not _is_redelivered(message)]
-        alone = [message for message in messages if _is_redelivered(message)]
+        shared = [message for message in messages if _deliveries(message) <= 1]
+        alone = [message for message in messages if _deliveries(message) > 1]
         # There is time to call them alone after their next delivery; for the rest it would be too late.
-        postponed = {message["id"] for message in alone[1:] if not _is_last_call(message)}
+        postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
         batches = [[message] for message in alone if message["id"] not in postponed]
         return [*batches, shared] if shared else batches
@@ -253,7 +255,7 @@ class Batches:
             cause = str(error) if isinstance(error, BatchError) else type(error).__name__
             return {ids[0]: f"the function raised {cause}"}, error
         except BaseException:
-            if len(batch) == 1 and _is_last_call(batch[0]):
+            if len(batch) == 1 and _deliveries(batch[0]) >= LAST_CALL:
                 # Released, it would be leased again at once, and soon for the last time.
                 self._uncalled.discard(ids[0])
             raise
@@ -268,7 +270,7 @@ class Batches:
         """
         # A delivery without a call has ended no process.
         last = LAST_SAFE_DELIVERY + (message["id"] in self._postponed)
-        is_last = (delivery_count(message) or 1) >= last
+        is_last = _deliveries(message) >= last
         if self._letters is None or not (
             self._letters.is_found(message)
             or (is_last and self._start_dead_letter(message, lease, UNKNOWN_END))
@@ -323,13 +325,8 @@ class Batches:
         lease.release(self.hook, ids)
 
 
-def _is_redelivered(message: types.LeasedMessage) -> bool:
-    return (delivery_count(message) or 1) > 1
-
-
-def _is_last_call(message: types.LeasedMessage) -> bool:
-    """Whether a message may be a dead letter on its next delivery, so that the function is called now."""
-    return (delivery_count(message) or 1) >= LAST_SAFE_DELIVERY - 1
+def _deliveries(message: types.LeasedMessage) -> int:
+    return delivery_count(message) or 1
 
 
 def _copy_of(message: types.LeasedMessage) -> dict[str, Any]:

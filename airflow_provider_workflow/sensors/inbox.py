@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 ALARM_POLL_SECONDS = 300.0
 """Interval of polls after an alarm, until the next one is due."""
 ALARM_KEY = "workflow_alarm"
-"""XCom of a failed task: the type of its source's error."""
+"""XCom of a failed task: the type of its source's error; empty once corrected."""
 
 
 class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
@@ -56,7 +56,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     While the service is unreachable or limits the rate, the sensor waits. If the service has paused the
     inbox, it is missing or failed to initialize, or credentials are rejected, the second try fails the task.
-    A run right after the failed one fails 6 hours after it.
+    The next run then waits for 6 hours before it fails again, or is skipped.
 
     By default it retries errors for two and a half hours (20 retries); ``acknowledge="auto"`` needs 1 or
     more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
@@ -164,7 +164,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self._read_rendered()
         self.counts = Counts.carried(so_far)
         value = None
-        with self._failing_seldom(context), closing(self.hook):
+        with self._failing_seldom(context, hold_seconds), closing(self.hook):
             value = self._poll(context, lease_of(event or {}))
         if value is None:
             self._defer_until_messages(deadline, hold_seconds)
@@ -211,25 +211,30 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     @contextmanager
-    def _failing_seldom(self, context: Context) -> Iterator[None]:
+    def _failing_seldom(self, context: Context, held: float = 0) -> Iterator[None]:
         """
         Fail for a source to be corrected, but not again for the same error within 6 hours. The first try
         fails as for any error: an inbox may be deleted and created again.
+
+        :param held: seconds that a trigger held the sensor.
         """
+        ti = context["ti"]
         try:
             yield
             if self._alarm is not None:
                 self._alarm, self.poke_interval = None, self._usual_interval
+                ti.xcom_push(ALARM_KEY, "")
+            elif held >= ALARM_POLL_SECONDS:
+                ti.xcom_push(ALARM_KEY, "")
         except Exception as error:
             if not is_of_source(error):
                 raise
             from airflow_provider_workflow.triggers.notice import ALARM_AGAIN_SECONDS
 
-            ti, name = context["ti"], type(error).__name__
-            before = ti.get_previous_dagrun()
+            # That run may be a success, as of a skipped task.
+            name, before = type(error).__name__, ti.get_previous_dagrun()
             is_repeated = (
                 before is not None
-                and before.state == "failed"
                 and before.end_date is not None
                 and clock.now() - before.end_date.timestamp() < ALARM_AGAIN_SECONDS
                 and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id, map_indexes=ti.map_index) == name

@@ -239,7 +239,7 @@ FAULTS = OF_DISPATCH + faults(
             "call the function for a message on its last safe delivery": becomes("is_last and _", "False"),
         },
         "Batches._causes": {
-            "release a message that ended its task, so that it is quarantined soon": never("_is_last_call"),
+            "release a message that ended its task, so that it is quarantined soon": never("LAST_CALL"),
         },
         "Replay.start": {
             "replay a dead letter although its target has the run": never("find"),
