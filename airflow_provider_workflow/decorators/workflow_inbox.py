@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
@@ -43,6 +43,17 @@ MESSAGES = "messages"
 LONGEST_CAUSE = 300
 LAZY = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 """Whether a call of a function runs nothing of it."""
+UNSTARTED = (Awaitable, Generator, AsyncGenerator, map, filter)
+"""What such a call returns."""
+WITHOUT_ERROR = (
+    "AirflowRescheduleException",
+    "AirflowSkipException",
+    "DagRunTriggerException",
+    "DownstreamTasksSkipped",
+    "TaskAwaitingInput",
+    "TaskDeferred",
+)
+"""Exceptions that end a task without an error; not every Airflow has all of them."""
 
 
 class MessagesFailed(Exception):
@@ -117,7 +128,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
         within("batch_size", batch_size, LEASE_LIMIT)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
         if any(is_lazy(python_callable) for is_lazy in LAZY):
-            name = python_callable.__name__
+            name = getattr(python_callable, "__name__", python_callable)
             raise ValueError(f"The function {name} of @task.workflow_inbox must not be async, nor yield")
         if MESSAGES in (op_kwargs or {}):
             raise ValueError(f"{MESSAGES} cannot be given: a task gets them from the inbox")
@@ -150,22 +161,22 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
 
     def _work(self, context: Context) -> Callable[[list[dict[str, Any]]], Mapping[str, str]]:
         """The function as a call with messages, which returns the failed ones with their causes."""
-        from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
+        from airflow.sdk import exceptions
 
         from airflow_provider_workflow.client.wire import plain
         from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 
-        variables: dict[str, Any] = {**context, **self.op_kwargs}
-        kwargs = determine_kwargs(self.python_callable, self.op_args, variables)
+        kwargs = determine_kwargs(self.python_callable, self.op_args, {**context, **self.op_kwargs})
+        without_error = tuple(kind for name, kind in vars(exceptions).items() if name in WITHOUT_ERROR)
 
         def work(messages: list[dict[str, Any]]) -> Mapping[str, str]:
+            # The function may change the messages.
+            ids = {message["id"] for message in messages}
             try:
                 value = self.python_callable(*self.op_args, **{**kwargs, MESSAGES: messages})
             except MessagesFailed as failed:
-                causes = {
-                    message_id: plain(cause, LONGEST_CAUSE) for message_id, cause in failed.causes.items()
-                }
-                if unknown := causes.keys() - {message["id"] for message in messages}:
+                causes = {id_: plain(cause, LONGEST_CAUSE) for id_, cause in failed.causes.items()}
+                if unknown := causes.keys() - ids:
                     raise BatchError(
                         self.inbox,
                         f"MessagesFailed names {len(unknown)} ids that are not in the batch, such as"
@@ -173,14 +184,14 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
                         " acknowledged",
                     ) from None
                 return causes
-            except (AirflowSkipException, AirflowRescheduleException, TaskDeferred) as error:
+            except without_error as error:
                 raise BatchError(
                     self.inbox,
                     f"the function raised {type(error).__name__}, with which the task would end without an"
                     " error, though its messages are not processed. Return from the function, or raise"
                     " MessagesFailed",
                 ) from None
-            if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+            if isinstance(value, UNSTARTED):
                 raise TypeError(f"The function returned a {type(value).__name__}, which has not run")
             return {}
 

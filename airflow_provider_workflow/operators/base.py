@@ -293,17 +293,12 @@ def check_routes(
             raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
     routes = targets.items() if isinstance(targets, Mapping) else ()
     known = {dag_id: expression for dag_id, expression in routes if not known_later(expression)}
-    if known_later(match):
-        match = None
-    if known_later(once_per):
-        once_per = None
-    if known_later(trace_context):
-        trace_context = None
-    if known or any(expression is not None for expression in (match, once_per, trace_context)):
+    others = [None if known_later(value) else value for value in (match, once_per, trace_context)]
+    if known or any(expression is not None for expression in others):
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(known or None, match, once_per, trace_context)
+        Routes(known or None, *others)
 
 
 def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:

@@ -301,18 +301,23 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """
         from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.dispatch.receiving import Receiver
+        from airflow_provider_workflow.dispatch.routing import Routes
 
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
-        worker = self._worker = self._new_worker(context)
         try:
-            if isinstance(worker, Receiver):
-                value: Any = self._receive(worker, lease)
+            if self.trigger_dag_id is None:
+                routes = Routes(None, self.match)
+                self._worker = Receiver(
+                    self.hook, self.inbox, routes, context, self.counts, ended=self._killed
+                )
+                value: Any = self._receive(self._worker, lease)
             else:
-                value = self._dispatch(worker, lease)
+                self._worker = self._new_dispatcher(context, self._failed_polls, counts=self.counts)
+                value = self._dispatch(self._worker, lease)
         except InboxPausedError as paused:
             value = self._paused(paused.paused_reason)
         # Received messages are returned first, or a rejected one would hold up the others.
@@ -320,15 +325,6 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         if self.counts.causes and self.on_rejected == "fail" and at_the_end:
             raise AirflowFailException(self.counts.rejected_text())
         return value
-
-    def _new_worker(self, context: Context) -> Dispatcher | Receiver:
-        from airflow_provider_workflow.dispatch.receiving import Receiver
-        from airflow_provider_workflow.dispatch.routing import Routes
-
-        if self.trigger_dag_id is None:
-            routes = Routes(None, self.match)
-            return Receiver(self.hook, self.inbox, routes, context, self.counts, ended=self._killed)
-        return self._new_dispatcher(context, self._failed_polls, counts=self.counts)
 
     def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
         from airflow_provider_workflow.dispatch.results import Drained

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
-from airflow.sdk import DAG, task
-from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
+from airflow.sdk import DAG, exceptions, task
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
@@ -61,21 +61,21 @@ def generator(messages: Any) -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize("function", [coroutine, async_generator, generator])
-def test_a_function_that_would_process_nothing_fails_when_the_dag_is_parsed(
-    function: Callable[..., Any],
-) -> None:
-    with pytest.raises(ValueError, match=f"{function.__name__} of @task.workflow_inbox must not be async"):
-        operator_of(of_orders(function))
+@pytest.mark.parametrize("function", [coroutine, async_generator, generator, partial(coroutine)])
+def test_a_function_that_would_process_nothing_fails_when_the_dag_is_parsed(function: Any) -> None:
+    name = "coroutine" if isinstance(function, partial) else function.__name__
+    with pytest.raises(ValueError, match=f"{name}.* of @task.workflow_inbox must not be async"):
+        WorkflowInboxDecoratedOperator(task_id="work", python_callable=function, inbox=INBOX)
 
 
-def test_a_function_that_returns_a_generator_has_not_run_and_acknowledges_nothing(bench: Workbench) -> None:
+@pytest.mark.parametrize("value", [map(print, ["a"]), filter(print, ["a"]), (n for n in "a")], ids=type)
+def test_a_function_that_returns_what_has_not_run_acknowledges_nothing(bench: Workbench, value: Any) -> None:
     @of_orders
     def work(messages: Any) -> Any:
-        return (each for each in messages)
+        return value
 
     bench.put("a")
-    with pytest.raises(TypeError, match="returned a generator, which has not run"):
+    with pytest.raises(TypeError, match=f"returned a {type(value).__name__}, which has not run"):
         executed(bench, work)
     assert bench.states == {"a": "leased"}
 
@@ -100,7 +100,7 @@ def test_a_wrong_argument_is_named_when_the_dag_is_parsed(field: str, value: Any
 def test_a_message_that_fails_on_its_third_delivery_starts_the_dead_letter_dag(bench: Workbench) -> None:
     @task.workflow_inbox(inbox=INBOX, dead_letter_dag_id="dead")
     def work(messages: Any) -> None:
-        raise MessagesFailed([messages[0]["id"]])
+        raise MessagesFailed([messages.pop()["id"]])
 
     bench.supervisor.dags.add("dead")
     bench.put("a", lease_count=2)
@@ -124,24 +124,23 @@ def test_an_unknown_id_is_an_error_and_nothing_of_the_batch_is_acknowledged(benc
 
 
 @pytest.mark.parametrize(
-    "error",
+    "name",
     [
-        AirflowSkipException("done"),
-        AirflowRescheduleException(datetime(2025, 1, 1)),
-        TaskDeferred(trigger=object(), method_name="resume"),  # type: ignore[arg-type]
+        *("AirflowSkipException", "AirflowRescheduleException", "TaskDeferred"),
+        *("DagRunTriggerException", "DownstreamTasksSkipped"),
+        pytest.param("TaskAwaitingInput", marks=pytest.mark.since(3, 3, "the exception")),
     ],
-    ids=lambda error: type(error).__name__,
 )
-def test_what_ends_a_task_without_an_error_is_a_failure_of_the_function(
-    bench: Workbench, error: BaseException
-) -> None:
+def test_what_ends_a_task_without_an_error_is_a_failure_of_the_function(bench: Workbench, name: str) -> None:
+    error = getattr(exceptions, name)
+
     @of_orders
     def work(messages: Any) -> None:
         if len(messages) > 1:
-            raise error
+            raise error.__new__(error)
 
     bench.put("a", "b", "c")
-    text = f"^Inbox {INBOX}: the function raised {type(error).__name__}, with which the task"
+    text = f"^Inbox {INBOX}: the function raised {name}, with which the task"
     with pytest.raises(BatchError, match=text):
         executed(bench, work)
     assert bench.states == {"b": "available", "c": "available"}
