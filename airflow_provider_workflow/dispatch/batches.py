@@ -23,10 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.errors import (
-    InboxPausedError,
-    WorkflowError,
-)
+from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
 from airflow_provider_workflow.dispatch.dead_letters import (

@@ -89,7 +89,7 @@ class Receiver:
             if lent is None:
                 return []
             record = {**lent, "acknowledged": False}
-            # From here on the store may have the messages: released, they would reach the DAG twice.
+            # From here on the store may have the messages.
             self.working = False
             self._store(record)
         self._acknowledge(record)
@@ -112,13 +112,15 @@ class Receiver:
 
     @contextmanager
     def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
-        """Release the lease on an error, so that a retry does not find an empty inbox."""
+        """Release the lease on an error, unless a retry may find its messages in the store."""
         try:
             self.working = True
             if self.ended is not None:
                 raise self.ended
             yield
         except Exception:
+            if not self.working:
+                self.context["task_state_store"].delete(STORE_KEY)
             lease.release(self.hook, lease.message_ids)
             raise
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
@@ -48,6 +49,8 @@ def test_messages_are_acknowledged_after_they_are_stored_as_one_ascii_text_and_r
     [
         ({"fault": lost("ConnectError")}, AirflowRuntimeError, "ConnectError"),
         ({"forgets": True}, AirflowException, "none was acknowledged"),
+        ({"after_set": Mock(side_effect=lost("ReadTimeout"))}, AirflowRuntimeError, "ReadTimeout"),
+        ({"forgets": True, "delete": Mock(side_effect=lost("ReadError"))}, AirflowRuntimeError, "ReadError"),
     ],
 )
 def test_nothing_is_acknowledged_when_the_store_fails_or_does_not_keep_it(
@@ -59,8 +62,9 @@ def test_nothing_is_acknowledged_when_the_store_fails_or_does_not_keep_it(
     with pytest.raises(error, match=said):
         receipt().take(bench.lease())
     assert bench.service.count("ack") == 0
-    # A retry must not find an empty inbox.
-    assert bench.states == {"a": "available"}
+    # A retry must find them in the inbox or in the store, and not in both.
+    assert bench.states == {"a": "leased" if "delete" in broken else "available"}
+    assert receipt().stored() is None
 
 
 @pytest.mark.parametrize(
