@@ -28,8 +28,8 @@ class BatchResult(TypedDict):
     """
     The result of a task that works on batches.
 
-    ``batches`` is the number of calls of the function, ``processed`` the messages that were acknowledged
-    after it had returned, ``dead_lettered`` those that it failed for and that are dead letters now.
+    ``batches`` is the number of calls of the function, ``processed`` the messages that it returned for,
+    ``dead_lettered`` those that it failed for and that are dead letters now.
     """
 
     inbox_id: str

@@ -68,7 +68,7 @@ class Batches:
     :param attempt: try of the task, 1 or more.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param working: whether leased messages are held at this moment.
-    :param ended: raised instead of leasing, or working on, anything more; for a task that is being ended.
+    :param ended: raised instead of leasing or working; for a task that is being ended.
     """
 
     hook: WorkflowHook
@@ -199,7 +199,7 @@ class Batches:
         self._acknowledge(lease)
         shared = [message for message in messages if _deliveries(message) <= 1]
         alone = [message for message in messages if _deliveries(message) > 1]
-        # There is time to call them alone after their next delivery; for the rest it would be too late.
+        # For the others it would be too late after their next delivery.
         postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
         batches = [[message] for message in alone if message["id"] not in postponed]

@@ -88,12 +88,11 @@ class Receiver:
             lent = self._matching(lease)
             if lent is None:
                 return []
-            record = {**lent, "acknowledged": False}
+            messages, record = lent["messages"], {**lent, "acknowledged": False}
             # From here on the store may have the messages.
             self.working = False
             self._store(record)
         self._acknowledge(record)
-        messages = lent["messages"]
         log.info("Inbox %s: received %d messages, stored and acknowledged", plain(self.inbox), len(messages))
         return messages
 

@@ -216,6 +216,8 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
             value = getattr(self, field)
             if not isinstance(value, Mapping):
                 setattr(self, field, rendered(field, value, optional=field not in required))
+        letters, after = self.dead_letter_dag_id, self.dead_letter_after
+        check_dead_letters(letters, after, self.unmatched, self.trigger_dag_id)
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
         """What starts the runs of messages, in this try after some ``failed_polls``."""

@@ -54,13 +54,15 @@ def test_a_payload_that_airflow_cannot_store_reaches_the_function_as_it_is(bench
     assert message["message_attributes"]["lease_count"] == 1
 
 
-def test_a_paused_inbox_fails_the_task_unless_messages_of_it_were_processed(bench: Workbench) -> None:
+def test_a_paused_inbox_fails_the_task_unless_by_a_user_or_it_had_messages(bench: Workbench) -> None:
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
     assert batches(bench, Function()).run()["processed"]["count"] == 1
 
     with pytest.raises(InboxNotActiveError, match="abandoned"):
         batches(bench, Function()).run()
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    assert batches(bench, Function()).run()["batches"] == 0
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(75, "abc"), (45, "bc")])
@@ -327,11 +329,6 @@ def test_more_failed_messages_than_fit_into_an_error_are_counted(bench: Workbenc
 
     with pytest.raises(BatchError, match=r"12 messages failed .* bad09: named in MessagesFailed; \.\.\."):
         batches(bench, Function(bad, names=True)).run()
-
-
-def test_a_pause_by_a_user_fails_no_task(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-    assert batches(bench, Function()).run()["processed"]["count"] == 0
 
 
 def test_a_retry_reads_a_list_whose_messages_have_no_status(

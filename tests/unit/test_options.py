@@ -286,6 +286,14 @@ def test_what_may_be_missing_is_no_list_and_not_empty(
             operator.execute({**context, "dag_run": SimpleNamespace(conf={})})
 
 
+def test_a_dead_letter_dag_that_a_template_yields_is_not_the_target(bench: Workbench) -> None:
+    arguments = {"inbox": "orders", "dead_letter_dag_id": TEMPLATE, **ROUTED}
+    operator, context = rendered(lambda: WorkflowInboxDispatchOperator(**arguments), "handle", bench.ti)
+
+    with pytest.raises(ValueError, match="dead_letter_dag_id must name another DAG than trigger_dag_id"):
+        operator.execute(context)
+
+
 def test_a_template_may_yield_a_dictionary_of_targets_and_no_match(bench: Workbench) -> None:
     bench.put("a")
     operator, context = rendered(
