@@ -53,7 +53,7 @@ WITHOUT_ERROR = (
     "TaskAwaitingInput",
     "TaskDeferred",
 )
-"""Exceptions that end a task without an error; not every Airflow has all of them."""
+"""Exceptions that end a task without an error; Airflow 3.2 may lack some."""
 
 
 class MessagesFailed(Exception):

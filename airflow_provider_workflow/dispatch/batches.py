@@ -199,7 +199,7 @@ class Batches:
         self._acknowledge(lease)
         shared = [message for message in messages if _deliveries(message) <= 1]
         alone = [message for message in messages if _deliveries(message) > 1]
-        # For the others it would be too late after their next delivery.
+        # For the others it is too late after their next delivery.
         postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
         batches = [[message] for message in alone if message["id"] not in postponed]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
+SAME_DAG = "dead_letter_dag_id must name another DAG than trigger_dag_id, which rejects the messages"
 NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
 
 
@@ -216,8 +217,10 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
             value = getattr(self, field)
             if not isinstance(value, Mapping):
                 setattr(self, field, rendered(field, value, optional=field not in required))
-        letters, after = self.dead_letter_dag_id, self.dead_letter_after
-        check_dead_letters(letters, after, self.unmatched, self.trigger_dag_id)
+        targets: Any = self.trigger_dag_id
+        targets = targets if isinstance(targets, Mapping) else [targets]
+        if self._starts_runs and self.dead_letter_dag_id in targets:
+            raise ValueError(SAME_DAG)
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
         """What starts the runs of messages, in this try after some ``failed_polls``."""
@@ -334,10 +337,7 @@ def check_dead_letters(
     if targets is None:
         raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
     if dead_letter_dag_id in (targets if isinstance(targets, Mapping) else [targets]):
-        raise ValueError(
-            f"dead_letter_dag_id must name another DAG than trigger_dag_id, not {dead_letter_dag_id!r}:"
-            " it starts for messages that the target rejects"
-        )
+        raise ValueError(SAME_DAG)
 
 
 def for_xcom(value: Any) -> Any:

@@ -142,7 +142,7 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
         ({"trigger_dag_id": None, "dead_letter_dag_id": "dead"}, "dead_letter_dag_id needs trigger_dag_id"),
         (
             {"trigger_dag_id": {"urgent": "payload.n", "other": "payload"}, "dead_letter_dag_id": "urgent"},
-            "dead_letter_dag_id must name another DAG than trigger_dag_id, not .urgent.",
+            "dead_letter_dag_id must name another DAG than trigger_dag_id, which",
         ),
         ({"match": "&&"}, "match is no valid JMESPath"),
         ({"trigger_dag_id": ""}, "trigger_dag_id must name at least one DAG"),
