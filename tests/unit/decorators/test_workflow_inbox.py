@@ -127,7 +127,7 @@ def test_an_unknown_id_is_an_error_and_nothing_of_the_batch_is_acknowledged(benc
     [
         *("AirflowSkipException", "AirflowRescheduleException", "TaskDeferred"),
         *("DagRunTriggerException", "DownstreamTasksSkipped"),
-        pytest.param("TaskAwaitingInput", marks=pytest.mark.since(3, 3, "the exception")),
+        pytest.param("TaskAwaitingInput", marks=pytest.mark.since(3, 3, "what some modules import")),
     ],
 )
 def test_what_ends_a_task_without_an_error_is_a_failure_of_the_function(bench: Workbench, name: str) -> None:
