@@ -59,7 +59,7 @@ def run(function: str, args: Namespace) -> int:
 
 
 def _run_quietly(module: str, name: str, args: Namespace) -> int:
-    """Run a command as Airflow runs its own: without log lines, which would be on stdout too."""
+    """Run a command without log lines, which would be on stdout too."""
     level = "DEBUG" if _is_debugging() else "CRITICAL"
     with _environment({LOG_LEVEL: level, PROCESS_CONTEXT: "server"}):
         from airflow_provider_workflow import airflow_internals
@@ -95,7 +95,8 @@ def _report(error: Exception) -> int:
     """Print an error as one line, and return its exit code."""
     code = _code_of(error)
     unexpected = "" if code is not None else f"unexpected {type(error).__name__}: "
-    hint = f" ({LOG_LEVEL}=DEBUG shows the traceback)" if unexpected else ""
+    hint = f"{LOG_LEVEL}=DEBUG shows the traceback" if unexpected else getattr(error, "fix", "")
+    hint = f" ({hint})" if hint and hint not in str(error) else ""
     output.note(f"Error: {unexpected}{error}{hint}")
     if _is_debugging():
         for line in "".join(traceback.format_exception(error)).splitlines():
@@ -131,20 +132,10 @@ def hook_of(args: Namespace) -> WorkflowHook:
     """
     Make the hook of ``--conn-id``, and check its connection.
 
-    :raises ConfigurationError: there is no such connection, or its fields are missing or wrong.
+    :raises ConfigurationError: it does not exist, or lacks fields.
     """
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException
-
-    from airflow_provider_workflow.client.errors import ConfigurationError
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
     hook = WorkflowHook(args.conn_id)
-    try:
-        _ = hook.settings
-    except AirflowNotFoundException:
-        variable = f"AIRFLOW_CONN_{args.conn_id.upper()}"
-        if variable in os.environ:
-            raise ConfigurationError([f"Airflow cannot read {variable} (give a URI or JSON)"]) from None
-        fix = f"add it in Airflow's UI (Admin, Connections), set {variable}, or name another by --conn-id"
-        raise ConfigurationError([f"Airflow has no connection {args.conn_id!r} ({fix})"]) from None
+    _ = hook.settings
     return hook

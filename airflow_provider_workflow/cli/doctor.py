@@ -1,4 +1,4 @@
-"""``doctor``: examines a connection, its inboxes and the DAGs that use it; each problem has its fix."""
+"""``doctor``: examines a connection, its inboxes and the DAGs that use it."""
 
 from __future__ import annotations
 
@@ -14,38 +14,32 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow import airflow_internals, clock, types
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
-from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.advice import DROPPED, INBOX_SCOPE, SCOPE_FIX, fix_of_pause, reason_of
-from airflow_provider_workflow.client.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    LoginRequiredError,
-    WorkflowError,
-)
+from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
+from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.database.inbox_uses import (
-    TRIGGERS,
-    InboxUse,
-    inbox_uses,
-)
+from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
-"""The statuses of findings in the order in which they are printed, and their colors."""
+"""The statuses of findings in the order of the output, and their colors."""
+LOCAL = ("localhost", "127.0.0.1", "::1")
 LONGEST_LINE = 1000
 MOST_INBOXES = 50
 MOST_PAGES = 50
 """Maximum number of pages that are read of one inbox."""
 HIGH_DELIVERY_COUNT = 3
 OTHER_STATES = {
-    "initializing": "wait, and run doctor again if it takes longer than a few minutes",
-    "deleting": "nothing, if the deletion is intended; its name is free once it is deleted",
+    "initializing": "run doctor again if it takes longer than a few minutes",
+    "deleting": "nothing, if that is intended; its name is free once it is deleted",
 }
 SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"
 
@@ -105,7 +99,7 @@ def _print(finding: Finding) -> None:
 
 
 def _examine(subject: Subject) -> Iterator[Finding]:
-    """Run the checks; one on which the others depend ends its chain if it fails."""
+    """Run the checks; one of ``NEEDED`` ends its chain if it fails."""
     for chain in CHAINS:
         for check in chain:
             findings = list(_run(check, subject))
@@ -118,7 +112,7 @@ def _run(check: Check, subject: Subject) -> Iterator[Finding]:
     try:
         yield from check(subject)
     except ConfigurationError as error:
-        yield Finding(check.__name__[1:], FAILED, "; ".join(error.problems), "correct these fields")
+        yield Finding(check.__name__[1:], FAILED, "; ".join(error.problems))
     except Exception as error:
         # Only the type: the text of an unexpected error may quote secrets.
         yield Finding(check.__name__[1:], FAILED, f"the check itself failed: {type(error).__name__}")
@@ -129,19 +123,17 @@ def _connection(subject: Subject) -> Iterator[Finding]:
     subject.hook = hook_of(subject.args)
     settings = subject.hook.settings
     yield Finding("connection", OK, f"{subject.args.conn_id}, grant {settings.grant}")
+    extra = subject.hook.get_connection(subject.args.conn_id).extra_dejson
+    for name in extra.keys() - {*EXTRA_FIELDS}:
+        detail = f"the field {name!r} of Extra has no effect{_meant(name, EXTRA_FIELDS)}"
+        yield Finding("connection", WARNING, detail, "correct or remove it")
     urls = (settings.base_url, settings.token_url)
-    if any(map(_is_in_clear, urls)):
+    if any(url.startswith("http:") and urlsplit(url).hostname not in LOCAL for url in urls):
         fix = "write Base URL and Token URL with https://"
         yield Finding("tls", WARNING, "secrets are sent unencrypted", fix)
     elif settings.verify is False and any(url.startswith("https:") for url in urls):
         fix = "set Verify TLS to true, or to a file with the certificate of the authority"
         yield Finding("tls", WARNING, "certificates are not verified", fix)
-
-
-def _is_in_clear(url: str) -> bool:
-    parts = urlsplit(url)
-    local = ("localhost", "127.0.0.1", "::1")
-    return parts.scheme == "http" and parts.hostname not in local
 
 
 def _token(subject: Subject) -> Iterator[Finding]:
@@ -151,8 +143,7 @@ def _token(subject: Subject) -> Iterator[Finding]:
         with closing(subject.hook.hurried()) as hook:
             answer = hook.app_token()
     except WorkflowError as error:
-        is_scope = isinstance(error, AuthenticationError) and error.code == "invalid_scope"
-        fix = SCOPE_FIX if is_scope else error.fix or None
+        fix = SCOPE_FIX if getattr(error, "code", None) == "invalid_scope" else error.fix or None
         yield Finding("token", FAILED, reason_of(error), fix)
         return
     # An answer without a scope grants what was requested (RFC 6749, section 5.1).
@@ -169,23 +160,35 @@ def _token(subject: Subject) -> Iterator[Finding]:
 
 
 def _inbox_api(subject: Subject) -> Iterator[Finding]:
-    """The trigger inbox API, used as tasks do: a user's tokens are renewed if they are due."""
-    hook, inbox = subject.hook, subject.args.inbox
+    """The trigger inbox API, with a user's tokens renewed if they are due."""
     try:
-        if inbox is None:
-            subject.inboxes = hook.run_once(inboxes.all_inboxes())
-        else:
-            subject.inboxes = [hook.run_once(inboxes.at_inbox(hook.settings, inbox, api.get_inbox))]
+        subject.inboxes = subject.hook.run_once(inboxes.all_inboxes())
     except LoginRequiredError as error:
         yield Finding("user_tokens", FAILED, error.reason, error.fix)
     except WorkflowError as error:
-        fix = error.fix or None
-        if inbox is not None and getattr(error, "status", None) == 404:
-            fix = f"create it, or list the existing ones: {subject.command('inbox list')}"
-        yield Finding("inbox_api", FAILED, reason_of(error), fix)
+        yield Finding("inbox_api", FAILED, reason_of(error), error.fix or None)
     else:
         none = "" if subject.inboxes else "; there are no inboxes yet"
         yield Finding("inbox_api", OK, f"it accepts the access token{none}")
+        if (name := subject.args.inbox) is not None:
+            listed, id_or_name = subject.inboxes, name.lower() if inboxes.is_id(name) else name
+            subject.inboxes = [inbox for inbox in listed if id_or_name in _names(inbox)]
+            if not subject.inboxes:
+                yield _missing_inbox(subject, f"inbox {name}", "it does not exist", name, listed)
+
+
+def _missing_inbox(
+    subject: Subject, check: str, detail: str, inbox: str, listed: Sequence[types.Inbox]
+) -> Finding:
+    meant = _meant(inbox, {name for other in listed for name in _names(other)})
+    create = subject.command(f"inbox ensure {shlex.quote(inbox)}")
+    return Finding(check, FAILED, f"{detail}{meant}", f"correct the name, or create it: {create} ...")
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    """A question for the most similar name; "" without one."""
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _inbox_states(subject: Subject) -> Iterator[Finding]:
@@ -204,7 +207,7 @@ def _inbox_states(subject: Subject) -> Iterator[Finding]:
 
 
 def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
-    """One line for state and messages, with the worse status of both and the fixes of both."""
+    """State and messages in one line."""
     name = inbox.get("name") or inbox["id"]
     check, quoted = f"inbox {name}", shlex.quote(name)
     state = _state(subject, inbox, quoted)
@@ -215,10 +218,7 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
     except WorkflowError as error:
         return Finding(check, FAILED, f"{state[1]}; {error}", "transient error; run doctor again")
     counts = inboxes.count_messages(messages)
-    detail = (
-        f"{state[1]}; {counts['available']} waiting, {counts['leased']} leased,"
-        f" {counts['quarantined']} quarantined"
-    )
+    detail = f"{state[1]}; " + ", ".join(f"{counts[name]} {name}" for name in inboxes.COUNTED)
     detail += f", among the first {len(messages)}" if more else ""
     fixes = [state[2]] if state[2] else []
     if counts["quarantined"]:
@@ -260,7 +260,7 @@ def _database(_: Subject) -> Iterator[Finding]:
         airflow_internals.triggerer_heartbeats()
     except Exception as error:
         # Only the type: the text may quote the database's URL with its password.
-        # Not a failure: workers, for instance, have no access to the database.
+        # Not a failure: workers have no access to the database.
         detail = f"it cannot be read from here: {type(error).__name__}"
         fix = "for triggerer and DAGs, run doctor where airflow db check succeeds"
         yield Finding("database", SKIPPED, detail, fix)
@@ -280,7 +280,7 @@ def _triggerer(_: Subject) -> Iterator[Finding]:
     yield Finding(
         "triggerer",
         FAILED if waiting else WARNING,
-        f"no triggerer is alive: {last}; {waiting} triggers of this provider wait",
+        f"no triggerer is alive: {last}; waiting triggers of this provider: {waiting}",
         "start one: airflow triggerer (sensors and asset watchers wait in it)",
     )
 
@@ -292,9 +292,10 @@ def _dag_files(_: Subject) -> Iterator[Finding]:
 
 
 def _dags(subject: Subject) -> Iterator[Finding]:
-    """The DAGs that listen to the inboxes, that are started, and that take dead letters."""
+    """Listeners, their targets, and dead-letter DAGs."""
     with airflow_internals.database_session() as session:
-        uses = [use for use in inbox_uses(session) if _concerns(subject, use)]
+        deployed = list(inbox_uses(session))
+        uses = [use for use in deployed if _concerns(subject, use)]
         problems = {
             f"{role} {dag_id}": _problem(role, dag_id, airflow_internals.dag_row(dag_id, session), origin)
             for (role, dag_id), origin in _roles(uses).items()
@@ -303,7 +304,19 @@ def _dags(subject: Subject) -> Iterator[Finding]:
     sound = [check for check, problem in problems.items() if problem is None]
     if sound:
         yield Finding("dags", OK, f"deployed and unpaused: {', '.join(sound)}")
+    yield from _missing_connections(subject.args.conn_id, deployed)
     yield from _listeners(subject, uses)
+
+
+def _missing_connections(conn_id: str, deployed: Iterable[InboxUse]) -> Iterator[Finding]:
+    """Other connections, which DAGs use and Airflow does not have."""
+    for dag_id, other in dict.fromkeys((use.dag_id, use.conn_id or conn_id) for use in deployed):
+        try:
+            if other != conn_id:
+                WorkflowHook.get_connection(other)
+        except AirflowNotFoundException:
+            detail = f"it uses the connection {other!r}, which does not exist{_meant(other, [conn_id])}"
+            yield Finding(f"listener {dag_id}", FAILED, detail, "correct its id, or add it to Airflow")
 
 
 def _concerns(subject: Subject, use: InboxUse) -> bool:
@@ -333,11 +346,7 @@ def _roles(uses: Iterable[InboxUse]) -> dict[tuple[str, str], str]:
 
 
 def _problem(role: str, dag_id: str, dag: Any, origin: str) -> Finding | None:
-    """
-    What keeps a DAG from its role.
-
-    :param dag: its row in the database; None if no DAG file contains it.
-    """
+    """What keeps a DAG from its role; its row is None if it is not deployed."""
     check = f"{role} {dag_id}"
     if dag is None:
         return Finding(check, FAILED, "Airflow has no such DAG", f"deploy it, or correct {origin}")
@@ -354,18 +363,10 @@ def _listeners(subject: Subject, uses: Sequence[InboxUse]) -> Iterator[Finding]:
     """Inboxes that do not exist, have no listener, or several."""
     if subject.inboxes is None:
         return
-    names = {name for inbox in subject.inboxes for name in _names(inbox)}
     for dag_id, inbox in dict.fromkeys((use.dag_id, use.inbox) for use in uses if use.conn_id):
-        if inbox is not None and inbox not in names:
-            near = get_close_matches(inbox, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            create = subject.command(f"inbox ensure {shlex.quote(inbox)}")
-            yield Finding(
-                f"listener {dag_id}",
-                FAILED,
-                f"it listens to the inbox {inbox!r}, which does not exist{hint}",
-                f"correct the name, or create it: {create} ...",
-            )
+        if inbox is not None and not any(inbox in _names(listed) for listed in subject.inboxes):
+            detail = f"it listens to the inbox {inbox!r}, which does not exist"
+            yield _missing_inbox(subject, f"listener {dag_id}", detail, inbox, subject.inboxes)
     is_any_unknown = any(use.inbox is None for use in uses)  # that use may be of any inbox
     for listed in subject.inboxes:
         check = f"listeners of {listed.get('name') or listed['id']}"

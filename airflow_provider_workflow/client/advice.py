@@ -99,19 +99,20 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
         error.fix = _of_token(error, settings) if is_of_token else _of_api(error, call, settings)
         if settings.connection_id:
             host = host_of(settings.token_url if is_of_token else settings.base_url)
-            refused = f"The connection {settings.connection_id!r} is refused by {host}"
-            error.args = (f"{refused}, {error.fix}: {error.reason}",)
+            rejected = f"{host} rejects the credentials of the connection {settings.connection_id!r}"
+            error.args = (f"{rejected} ({error.reason}): {error.fix}",)
     elif isinstance(error, RateLimitError):
         error.fix = "too many requests were made; try again later"
     elif isinstance(error, ServerError):
         error.fix = "the service reports an internal error; try again later"
     elif is_of_token:
         rule = "it must be the token endpoint exactly as the service gives it"
-        error.fix = _of_address(error, "Token URL", rule)
+        error.fix = _of_address(error, "Token URL", settings.token_url, rule)
     elif isinstance(error, NotFoundError) and call.name == "list_inboxes":
         error.fix = f"check Inbox path ({settings.inbox_path}) and Base URL"
     elif _is_of_address(error):
-        error.fix = _of_address(error, "Base URL and Inbox path", "they must lead to the API of the service")
+        rule = "they must lead to the API of the service"
+        error.fix = _of_address(error, "Base URL and Inbox path", settings.base_url, rule)
 
 
 def _is_of_address(error: WorkflowError) -> bool:
@@ -121,9 +122,10 @@ def _is_of_address(error: WorkflowError) -> bool:
     return isinstance(error, WorkflowAPIError) and error.status < HTTPStatus.BAD_REQUEST
 
 
-def _of_address(error: WorkflowError, field: str, rule: str) -> str:
+def _of_address(error: WorkflowError, field: str, url: str, rule: str) -> str:
     if isinstance(error, TransportError) and not error.sent:
-        return f"check {field}, and the network connection to it"
+        scheme = " (https unless the URL says http)" if url.startswith("https:") else ""
+        return f"check {field}{scheme}, and the network connection to it"
     return f"check {field}: {rule}"
 
 

@@ -6,6 +6,7 @@ It imports no other module when it is loaded, as every process of Airflow reads 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 CONN_TYPE = "workflow"
@@ -63,3 +64,12 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
         },
     },
 }
+
+
+def why_missing(conn_id: str) -> str:
+    """Why Airflow does not find a connection, and what to do about it."""
+    variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+    if variable in os.environ:
+        return f"Airflow cannot read {variable} (give a URI or JSON)"
+    fix = f"add it in Airflow's UI (Admin, Connections), set {variable}, or name another"
+    return f"Airflow has no connection {conn_id!r} ({fix})"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
@@ -23,7 +24,7 @@ from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, is_users, token_key
 from airflow_provider_workflow.client.user_tokens import user_tokens_of
 from airflow_provider_workflow.config import max_event_streams
-from airflow_provider_workflow.hooks import connection
+from airflow_provider_workflow.hooks.connection import CONN_TYPE, HOOK_NAME, why_missing
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.observers import observer
 
@@ -52,8 +53,8 @@ class WorkflowHook(BaseHook):
 
     conn_name_attr = "workflow_conn_id"
     default_conn_name = DEFAULT_CONN_ID
-    conn_type = connection.CONN_TYPE
-    hook_name = connection.HOOK_NAME
+    conn_type = CONN_TYPE
+    hook_name = HOOK_NAME
 
     def __init__(self, workflow_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()
@@ -68,7 +69,10 @@ class WorkflowHook(BaseHook):
 
         :raises ConfigurationError: names every missing or invalid field.
         """
-        connection = self.get_connection(self.workflow_conn_id)
+        try:
+            connection = self.get_connection(self.workflow_conn_id)
+        except AirflowNotFoundException as error:
+            raise ConfigurationError([why_missing(self.workflow_conn_id)]) from error
         settings = settings_of(connection, self.workflow_conn_id)
         if settings.client_secret != connection.password:  # Airflow masks it with its line break
             mask_secret(settings.client_secret)
@@ -129,7 +133,10 @@ class WorkflowHook(BaseHook):
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
-        connection = await get_async_connection(self.workflow_conn_id)
+        try:
+            connection = await get_async_connection(self.workflow_conn_id)
+        except AirflowNotFoundException as error:
+            raise ConfigurationError([why_missing(self.workflow_conn_id)]) from error
         settings = settings_of(connection, self.workflow_conn_id)
         async with shared_session(await asyncio.to_thread(settings.tls), max_event_streams()) as session:
             # Tokens are not masked here: a triggerer would keep them all.
@@ -250,10 +257,7 @@ class WorkflowHook(BaseHook):
         return self.client.run(inboxes.all_inboxes(status, name))
 
     def create_inbox(
-        self,
-        subscription: types.Subscription,
-        name: str | None = None,
-        notification_url: str | None = None,
+        self, subscription: types.Subscription, name: str | None = None, notification_url: str | None = None
     ) -> types.Inbox:
         """
         Create an inbox; never retried if the service may have received the request (unlike ``ensure_inbox``).
@@ -302,8 +306,7 @@ class WorkflowHook(BaseHook):
 
     def list_messages(self, inbox: str) -> list[types.ListedMessage]:
         """List all messages of an inbox, including quarantined ones, without payloads."""
-        inbox_id = self.get_inbox(inbox)["id"]
-        return self.client.run(inboxes.all_messages(inbox_id))
+        return self.client.run(inboxes.all_messages(self.get_inbox(inbox)["id"]))
 
     def lease_messages(
         self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300

@@ -257,6 +257,8 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
 
 def is_of_source(error: Exception) -> bool:
     """Whether an error lasts until a user corrects the inbox or the connection, despite retries."""
+    from airflow.providers.common.compat.sdk import AirflowNotFoundException
+
     from airflow_provider_workflow.client.errors import (
         AuthenticationError,
         ConfigurationError,
@@ -272,8 +274,10 @@ def is_of_source(error: Exception) -> bool:
         AuthenticationError,
         ConfigurationError,
     )
-    # Airflow seems to have no tokens of a user also while its API is away.
-    return isinstance(error, lasting) and not isinstance(error, LoginRequiredError)
+    # Airflow seems to have no connection, and no tokens of a user, also while its API is away.
+    may_be_away = isinstance(error, LoginRequiredError)
+    may_be_away |= isinstance(error.__cause__, AirflowNotFoundException)
+    return isinstance(error, lasting) and not may_be_away
 
 
 def check_routes(
@@ -332,6 +336,8 @@ def check_dead_letters(
     if dead_letter_dag_id is None:
         if unmatched == "dead_letter":
             raise ValueError('unmatched="dead_letter" needs dead_letter_dag_id')
+        if dead_letter_after != 3:
+            raise ValueError("dead_letter_after needs dead_letter_dag_id")
         return
     check_string("dead_letter_dag_id", dead_letter_dag_id)
     if targets is None:

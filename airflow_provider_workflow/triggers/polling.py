@@ -88,7 +88,7 @@ class InboxHealth:
         if isinstance(error, WorkflowError) and error.transient:
             self.log.warning("Inbox %s is unreachable; retrying: %s", self._inbox, explained(error))
         else:
-            text = "Inbox %s is unreachable until this is fixed: %s"
+            text = "Inbox %s cannot be used until this is fixed: %s"
             traceback = None if isinstance(error, EXPLAINED) else error
             self.log.error(text, self._inbox, explained(error), exc_info=traceback)
 

@@ -290,6 +290,7 @@ def test_a_command_shows_no_secret(
         database.add_dag("handle")
     shown = cli(*path, *TYPED[path])
     assert shown.out + shown.err
+    assert ("(check Token URL, and the network" in shown.err) is (title == "nobody there")
     if "quotes" in title:
         assert "***" in shown.out + shown.err, "what the service quoted would be seen"
     assert scene.marks.found(shown.out + shown.err) == []

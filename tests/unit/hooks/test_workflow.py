@@ -24,6 +24,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connection, workflow
 from airflow_provider_workflow.hooks.login import check_ready, code_of
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.operators.base import is_of_source
 from tests.unit import odd_files
 from tests.unit.hooks.conftest import Connect
 
@@ -123,6 +124,12 @@ async def test_an_extra_that_is_no_object_is_named(extra: str, monkeypatch: pyte
             pass
     with pytest.raises(ConfigurationError, match=said):
         _ = WorkflowHook().settings
+
+
+def test_a_connection_that_airflow_lacks_is_named_and_tasks_are_retried(isolated: None) -> None:
+    with pytest.raises(ConfigurationError, match=r"no connection 'lost' .* set AIRFLOW_CONN_LOST") as lost:
+        _ = WorkflowHook("lost").settings
+    assert not is_of_source(lost.value), "Airflow says the same while its API is away"
 
 
 def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(connect: Connect) -> None:

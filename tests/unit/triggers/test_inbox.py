@@ -103,7 +103,7 @@ def test_an_error_is_one_line_with_a_traceback_if_it_does_not_explain_itself(
     health.failed(error)
 
     [record] = [each for each in caplog.records if each.name == log.name]
-    text = f"Inbox orders is unreachable until this is fixed: {cause}"
+    text = f"Inbox orders cannot be used until this is fixed: {cause}"
     assert (record.levelname, record.getMessage()) == ("ERROR", text)
     assert bool(record.exc_info) is not isinstance(error, AirflowException)
 
