@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -20,7 +21,7 @@ OF_TASK = {
     "workflow_conn_id",
     *(inspect.signature(DispatchingOperator).parameters.keys() - {"inbox", "trigger_dag_id", "kwargs"}),
 }
-"""Arguments of the listener's task, whichever it is."""
+"""Arguments that both kinds of listener task take."""
 OF_WAITING = {
     "notice": (
         "workflow_conn_id",
@@ -43,7 +44,7 @@ OF_BOTH_DAGS = (
 )
 """Arguments of ``DAG`` that the listener gets too."""
 START = datetime(2025, 1, 1, tzinfo=UTC)
-"""Any time in the past: without one, Airflow starts no run of a ``@continuous`` DAG."""
+"""Any past time: without one, Airflow starts no run of a ``@continuous`` DAG."""
 NEVER = timedelta(days=365)
 """How long a sensor waits: an inbox without messages is no failure."""
 
@@ -61,9 +62,8 @@ def inbox_dag(
     """
     Make a DAG of a function, and a listener that starts one run of it for each message of an inbox.
 
-    The function is the body of the DAG, and is called when the file is parsed: it passes its one argument,
-    the message, to tasks, which get ``{"id", "created_at", "payload", "message_attributes"}``. Each message
-    starts exactly one run. Its name becomes the DAG, so ``handle_order.test()`` runs it::
+    The function is called when the file is parsed: it passes its one argument, the message, to tasks, which
+    get ``{"id", "created_at", "payload", "message_attributes"}``. ``handle_order.test()`` runs the DAG::
 
         @inbox_dag(inbox="orders")
         def handle_order(message):
@@ -72,8 +72,7 @@ def inbox_dag(
     A function with ``@task`` below ``@inbox_dag`` is a DAG with this one task.
 
     If the argument has an annotation ``Message[Order]``, ``Order`` is the ``schema`` of payloads.
-
-    Both DAGs must be unpaused. The DAG can also be started by hand, with a message typed into its form.
+    Both DAGs must be unpaused.
 
     :param inbox: id or name of the inbox; with ``listener="sensor"`` templated.
     :param dag_id: id of the DAG; the name of the function by default.
@@ -81,11 +80,9 @@ def inbox_dag(
         messages; ``sensor`` waits in a DAG run that is always running, and is faster by about a second.
         See ``docs/inbox-dag.md``.
     :param listener_dag_id: id of the listener's DAG; that of the DAG and ``_listener`` by default.
-    :param listener_args: arguments of the listener's task that any task has, such as ``retries``, ``queue``
-        and ``on_failure_callback``.
+    :param listener_args: arguments of the listener's task that any task has, such as ``retries``.
     :param example: payload of the message in the form, any JSON value.
-    :param arguments: of ``WorkflowInboxDispatchOperator`` and ``WorkflowInboxNoticeTrigger``, or of
-        ``WorkflowInboxSensor``; and of ``DAG``. ``docs/inbox-dag.md`` says what each is for.
+    :param arguments: of the listener and of ``DAG``: ``docs/inbox-dag.md`` says what each is for.
     :raises TypeError: an argument is unknown.
     :raises ValueError: an argument is invalid, or the function makes no task.
     """
@@ -93,6 +90,11 @@ def inbox_dag(
     file = sys._getframe(1).f_code.co_filename
 
     def decorate(function: Callable[[Any], Any]) -> DAG:
+        if inspect.isfunction(function):
+            try:
+                inspect.signature(function).bind(NAME)
+            except TypeError:
+                raise TypeError(f"{function.__name__}() must take one argument, the message") from None
         target = _make_target(function, dag_id or function.__name__, listener, arguments, example)
         listener_id = listener_dag_id or f"{target.dag_id}_listener"
         of_listener = {"schema": payload_type(function), **arguments}
@@ -107,16 +109,24 @@ def inbox_dag(
 
 
 def _check_arguments(inbox: str, listener: str, arguments: Mapping[str, Any]) -> None:
+    if callable(inbox):
+        raise TypeError('write @inbox_dag(inbox="..."), with the id or name of the inbox')
     check_string("inbox", inbox)
     check_choice("listener", listener, tuple(OF_WAITING))
-    of_dag = {*inspect.signature(DAG).parameters} - {"dag_id", "schedule"}
-    for name in arguments:
-        if name not in {*OF_TASK, *OF_WAITING[listener], *of_dag}:
-            raise TypeError(
-                f'inbox_dag(listener="{listener}") got an unexpected keyword argument {name!r}. For the tasks'
-                f" of the DAG give default_args={{{name!r}: ...}}, for the task of the listener"
-                f" listener_args={{{name!r}: ...}}"
-            )
+    if "schedule" in arguments:
+        raise TypeError("schedule cannot be given: messages start the runs")
+    known = {*OF_TASK, *OF_WAITING[listener], *inspect.signature(DAG).parameters}
+    if unknown := sorted(arguments.keys() - known):
+        name, names = unknown[0], {*known, *inspect.signature(inbox_dag).parameters}
+        near = get_close_matches(name, names, n=1, cutoff=0.8)
+        fix = (
+            f"For the tasks of the DAG give default_args={{{name!r}: ...}}, for the task of the listener"
+            f" listener_args={{{name!r}: ...}}"
+        )
+        raise TypeError(
+            f'inbox_dag(listener="{listener}") got an unexpected keyword argument {name!r}.'
+            f" {f'Did you mean {near[0]!r}?' if near else fix}"
+        )
     if listener == "notice" and any(map(known_later, (inbox, arguments.get("workflow_conn_id")))):
         raise ValueError(
             'inbox and workflow_conn_id cannot be templates with listener="notice", as they are parts of the'
@@ -126,7 +136,7 @@ def _check_arguments(inbox: str, listener: str, arguments: Mapping[str, Any]) ->
 
 def payload_type(function: Callable[..., Any]) -> Any:
     """
-    The type of the payload that the annotation of the function's first argument names; None without one.
+    The type of the payload in the annotation of the first argument; None without one.
 
     :raises ValueError: the annotation cannot be read.
     """
@@ -166,7 +176,7 @@ def _make_target(
             f'the DAG "{dag_id}" has no task: {function.__name__}() only runs when the file is parsed.'
             f" Decorate the functions that it calls with @task, or itself, with @task below @inbox_dag"
         )
-    # With a param that has no valid default Airflow would reject the run of every message.
+    # Without a valid default Airflow would reject the run of every message.
     target.params.validate()
     return target
 
@@ -179,7 +189,7 @@ def _make_listener(
     arguments: Mapping[str, Any],
     listener_args: Mapping[str, Any],
 ) -> DAG:
-    """The DAG of a task that starts runs of the target: a sensor, or an operator after each notice."""
+    """The DAG of the sensor or operator that starts runs of the target."""
     if listener == "sensor":
         from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
@@ -187,10 +197,15 @@ def _make_listener(
         schedule: Any = "@continuous"
         options = {"deferrable": True, "timeout": NEVER, **_chosen(OF_WAITING[listener], arguments)}
     else:
+        from airflow_provider_workflow.assets import create_asset, schedule_of
         from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+        from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
         task, options = WorkflowInboxDispatchOperator, {}
-        schedule = _notices(inbox, dag_id, arguments)
+        trigger = WorkflowInboxNoticeTrigger(inbox, **_chosen(OF_WAITING["notice"], arguments))
+        watchers = [AssetWatcher(name=dag_id, trigger=trigger)]
+        of_connection = _chosen(("workflow_conn_id",), arguments)
+        schedule = schedule_of(create_asset(inbox=inbox, watchers=watchers, **of_connection))
     description = f'Starts one run of the DAG "{target_id}" for each message of the inbox "{inbox}".'
     of_dag = {
         "start_date": START,
@@ -205,18 +220,6 @@ def _make_listener(
     with DAG(dag_id, **of_dag) as listener_dag:
         task(inbox=inbox, trigger_dag_id=target_id, **of_task)
     return listener_dag
-
-
-def _notices(inbox: str, watcher: str, arguments: Mapping[str, Any]) -> Any:
-    """The schedule of a DAG that runs when a trigger has noticed messages."""
-    from airflow_provider_workflow.assets import create_asset, schedule_of
-    from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-
-    trigger = WorkflowInboxNoticeTrigger(inbox, **_chosen(OF_WAITING["notice"], arguments))
-    watchers = [AssetWatcher(name=watcher, trigger=trigger)]
-    return schedule_of(
-        create_asset(inbox=inbox, watchers=watchers, **_chosen(("workflow_conn_id",), arguments))
-    )
 
 
 def _chosen(names: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, Any]:

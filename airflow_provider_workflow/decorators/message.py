@@ -1,4 +1,4 @@
-"""The message of a run as the tasks of an ``@inbox_dag`` get it, and what stands for it in its function."""
+"""The message of a run as tasks of an ``@inbox_dag`` get it, and its placeholder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ NAME = "message"
 """The entry of a run's conf, and the param that has the example."""
 MACRO = "workflow_message"
 """The macro of the DAG with which its templates read the message."""
+NO_VALUE = "its value is known in tasks: decide in one (@task.branch), or choose messages with match="
 
 
 class WholeMessage(dict[str, Any]):
@@ -56,13 +57,19 @@ class MessagePlaceholder:
     def __getitem__(self, key: str | int) -> MessagePlaceholder:
         return MessagePlaceholder((*self._path, key))
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"A MessagePlaceholder is neither true nor false: {NO_VALUE}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"A MessagePlaceholder has no {name!r}: {NO_VALUE}")
+
     # With ``__getitem__`` alone, Python would iterate over it without an end.
     __iter__ = __contains__ = None
 
     def __str__(self) -> str:
         return f"{{{{ {MACRO}({', '.join(map(repr, self._path))}) }}}}"
 
-    # In a string it is a template however it got there, as in f"{[message['id']]}".
+    # Also a template when a container that holds it is formatted, as in f"{[message['id']]}".
     __repr__ = __str__
 
     def serialize(self) -> str:
@@ -100,5 +107,5 @@ def _message_of_run(context: Mapping[str, Any] | Context) -> Any:
 
 @jinja2.pass_context
 def part_in_template(context: jinja2.runtime.Context, *path: str | int) -> Any:
-    """The message of a run, or the part at a path: ``{{ workflow_message("payload", "total") }}``."""
+    """The message of a run, or a part of it: ``{{ workflow_message("payload", "total") }}``."""
     return MessagePlaceholder(path).resolve(context.get_all())

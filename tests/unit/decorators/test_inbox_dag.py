@@ -111,8 +111,9 @@ def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"matches": "x"}, r'inbox_dag\(listener="notice"\) got an unexpected keyword argument .matches.'),
-        ({"schedule": "@daily"}, ".*unexpected keyword argument 'schedule'"),
+        ({"matches": "x"}, r".*listener=.notice.* keyword argument 'matches'\. Did you mean 'match'\?"),
+        ({"schedule": "@daily"}, "schedule cannot be given: messages start the runs"),
+        ({"inbox": made}, r"write @inbox_dag\(inbox="),
         ({"listener": "sensor", "renotify_seconds": 9}, ".*sensor.*keyword argument 'renotify_seconds'"),
         (
             {"retries": 2},
@@ -148,6 +149,7 @@ def arguments_of(kind: type) -> set[str]:
         ({"workflow_conn_id": "{{ x }}"}, "inbox and workflow_conn_id cannot be templates"),
         ({"params": {"rate": Param(type="number")}}, "Invalid input for param rate"),
         ({"lease_limit": 0}, "lease_limit must be a whole number from 1 to 100"),
+        ({"dead_letter_after": 2}, "dead_letter_after needs dead_letter_dag_id"),
     ],
 )
 def test_a_wrong_argument_is_named_with_its_fix(arguments: dict[str, Any], text: str) -> None:
@@ -162,6 +164,12 @@ def test_a_function_without_tasks_would_only_run_at_parse_time() -> None:
         @inbox_dag("orders")
         def handle_order(message: Any) -> None:
             """It has forgotten @task."""
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda message, rate: None])
+def test_a_function_takes_one_argument(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"^<lambda>\(\) must take one argument, the message"):
+        inbox_dag("orders", dag_id="orders")(function)
 
 
 @pytest.mark.parametrize("conf", [None, {"rate": 3}])
@@ -252,6 +260,7 @@ def test_a_part_in_a_string_is_sound_whatever_else_is_in_the_payload() -> None:
 
 PART: Any = MessagePlaceholder()["payload"]["vip"]
 ASKED: dict[str, Callable[[Any], object]] = {
+    "json": json.dumps,
     "<": lambda part: part < 5,
     "iteration": list,
     "in": lambda part: "a" in part,
@@ -269,14 +278,10 @@ def test_what_needs_a_value_fails_when_the_file_is_parsed(asked: Callable[[Any],
         asked(PART)
 
 
-def test_it_has_no_methods_of_a_value() -> None:
-    for name in ("get", "items", "total", "lower"):
-        assert not hasattr(PART, name)
-
-
-def test_it_is_no_json_and_says_what_it_is() -> None:
-    with pytest.raises(TypeError, match=r"^Object of type MessagePlaceholder is not JSON serializable"):
-        json.dumps({"vip": PART})
+@pytest.mark.parametrize("asked", [bool, operator.attrgetter("get")])
+def test_what_decides_by_it_says_where_to_decide(asked: Callable[[Any], object]) -> None:
+    with pytest.raises((AttributeError, TypeError), match=r"decide in one \(@task.branch\), or .* match="):
+        asked(PART)
 
 
 def test_it_may_be_copied_and_pickled() -> None:
