@@ -53,7 +53,7 @@ def dead_payment():
 
     @task.branch
     def decide(dag_run=None):
-        return "drop" if dag_run.conf["reason"] in ("rejected", "invalid") else "replay"
+        return "drop" if dag_run.conf["reason"] in ("rejected", "invalid", "unmatched") else "replay"
 
     @task
     def drop():

@@ -23,7 +23,7 @@ def event_router():
         inbox="events",
         trigger_dag_id={
             "on_refund": "payload.type == 'refund'",
-            "on_large_payment": "payload.type == 'payment' && payload.amount >= `1000`",
+            "on_large_payment": "payload.type == 'payment' && to_number(payload.amount) >= `1000`",
             "on_event": "id",  # last, and true for every message: none is left without a DAG
         },
         max_unfinished_runs=50,  # then nothing is leased until runs have ended

@@ -97,7 +97,8 @@ class Counts:
         """The rejected messages in one sentence."""
         causes = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
         number = self.result["rejected"]["count"]
-        return f"{number} messages were rejected and not acknowledged: {causes}"
+        were = "1 message was" if number == 1 else f"{number} messages were"
+        return f"{were} rejected and not acknowledged: {causes}"
 
 
 def add(counted: Counted, message_id: str) -> None:

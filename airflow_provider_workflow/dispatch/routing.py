@@ -63,7 +63,9 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
-            raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
+            cause = _without_values(error)
+            fix = "convert the value first, such as by to_number()"
+            raise UnroutableError(f"{field} cannot be evaluated on it: {cause}; {fix}") from None
 
     return value_of
 

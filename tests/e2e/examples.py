@@ -74,8 +74,7 @@ EXAMPLES = {
             Seen("handle_payment", "handle", "{payload[0]}"),
             Seen("dead_payment", "store", "dead_payments/workflow__dead__{id[1]}__"),
             Seen("dead_payment", "notify", "Dead letter {id[1]} (unmatched): no route takes it"),
-            Seen("dead_payment", "replay", '"outcome": "started"'),
-            Seen("handle_payment", "handle", "{payload[1]}"),
+            Seen("dead_payment", "drop", "Replay it by hand once its DAG is corrected"),
         ),
     ),
     "inbox_events.py": Example(
@@ -115,7 +114,7 @@ EXAMPLES = {
     ),
     "inbox_routing.py": Example(
         inbox="events",
-        put=({"type": "refund"}, {"type": "payment", "amount": 1000}, {"type": "payment", "amount": 999}),
+        put=({"type": "refund"}, {"type": "payment", "amount": "1000"}, {"type": "payment", "amount": 999}),
         see=(
             Seen("on_refund", "handle", "{payload[0]}"),
             Seen("on_large_payment", "handle", "{payload[1]}"),

@@ -134,7 +134,7 @@ def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_run
     run = stage.start("listener_with_retries", inbox, target="picky")
     log = run.fails()
     assert run.task["try_number"] == 1, "another try would only cost the message another lease"
-    assert f"1 messages were rejected and not acknowledged: {refused}" in log
+    assert f"1 message was rejected and not acknowledged: {refused}" in log
     stage.check_one_run_each(inbox, good, "picky")
     assert inbox.counts == {"available": 0, "leased": 1, "acked": 19, "quarantined": 0}
     assert inbox.messages[refused]["status"] == "leased", "neither acknowledged nor released"

@@ -322,7 +322,7 @@ def test_a_rejected_message_counts_by_its_last_outcome() -> None:
     assert counts.result["rejected"] == {"count": 1, "ids": ["a"]}
 
     after = Counts.carried(json.loads(json.dumps(counts.carry())))
-    assert after.rejected_text() == "1 messages were rejected and not acknowledged: a: too deep"
+    assert after.rejected_text() == "1 message was rejected and not acknowledged: a: too deep"
     after.count("dead_lettered", "a")
 
     assert after.handled == after.result["dead_lettered"]["count"] == 1

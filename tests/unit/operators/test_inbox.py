@@ -50,7 +50,7 @@ def test_a_refused_message_fails_the_task_at_its_end(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
     bench.put("b", "bad")
 
-    with pytest.raises(AirflowFailException, match=r"1 messages were rejected .* bad: "):
+    with pytest.raises(AirflowFailException, match=r"1 message was rejected .* bad: "):
         dispatch(bench)
     assert bench.supervisor.started == ["b"]
 
