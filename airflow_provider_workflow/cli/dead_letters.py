@@ -1,4 +1,4 @@
-"""``dead-letters``: lists, shows and replays dead letters, which are in Airflow's metadata database."""
+"""``dead-letters``: lists, shows and replays dead letters."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def _result(letter: StoredDeadLetter) -> dict[str, Any]:
 
 
 def _row(letter: StoredDeadLetter) -> output.Row:
-    """The row of a dead letter in a table, which fits into 80 characters."""
+    """The row of a dead letter in a table."""
     entries = letter.run.conf
     return {
         "message id": letter.message_id,
         "age": output.duration(clock.now() - letter.run.run_after.timestamp()),
         "inbox": (entries["inbox_id"] or "")[: output.SHORT_ID],
         "status": "replayed" if letter.replays else entries["reason"],
-        "DAG": entries["target_dag_id"],
+        "target DAG": entries["target_dag_id"],
     }
 
 
@@ -122,7 +122,7 @@ def _selection_of(args: Namespace) -> Selection:
 
 def _inbox_id(args: Namespace) -> str | None:
     """
-    The id of the inbox of ``--inbox``, which is looked up by its name if it is not an id.
+    The id of the inbox of ``--inbox``, which is an id or a name.
 
     :raises ValueError: a name needs a connection.
     """
@@ -138,7 +138,7 @@ def _inbox_id(args: Namespace) -> str | None:
 
 def _moment_of(text: str | None) -> datetime | None:
     """
-    The moment that ``--since`` names: some time ago (``2h``), or in ISO 8601, in UTC if it names no zone.
+    The moment of ``--since``: some time ago (``2h``), or in ISO 8601 (UTC without a zone).
 
     :raises ValueError: it names none.
     """
@@ -171,7 +171,7 @@ def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
     if missing := [name for name, runs in by_id.items() if not runs]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise NotFoundError(
-            f"There is no such dead letter among the selected ones: {', '.join(missing[:3])}{more}",
+            f"There is no such dead letter: {', '.join(missing[:3])}{more}",
             status=404,
         )
     for name, runs in by_id.items():
@@ -192,7 +192,13 @@ def replay(args: Namespace) -> int:
     :raises ValueError: nothing is selected, or an option is wrong.
     :raises NotFoundError: there is none with one of the ids; nothing is started.
     """
-    _check(args)
+    if args.ids and args.all:
+        raise ValueError("--all cannot be given with ids of dead letters")
+    if not any((args.ids, args.all, args.since, args.reason, args.dag_id, args.conn_id, args.inbox)):
+        raise ValueError(
+            "nothing is selected: give ids of messages or runs, --since, --reason, --dag-id, --conn-id or"
+            " --inbox, or --all"
+        )
     replaying = _Replaying(args.trigger_dag_id, args.dry_run)
     letters = _selected(args)
     try:
@@ -203,24 +209,16 @@ def replay(args: Namespace) -> int:
         result = {"dry_run": args.dry_run, **replaying.outcomes, "causes": replaying.causes}
         output.show(args.output, result, output.outcomes("dead letters", replaying.outcomes))
     if replaying.causes:
-        output.note(replaying.rejected_text())
+        causes = list(replaying.causes.items())[:SHOWN_CAUSES]
+        shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in causes)
+        number = replaying.outcomes["rejected"]["count"]
+        output.note(f"{number} not replayed, still dead letters: {shown}")
         return Exit.FAULT
     return Exit.OK
 
 
-def _check(args: Namespace) -> None:
-    """:raises ValueError: nothing is selected, or the arguments contradict each other."""
-    if args.ids and args.all:
-        raise ValueError("--all cannot be given with ids of dead letters")
-    if not any((args.ids, args.all, args.since, args.reason, args.dag_id, args.conn_id, args.inbox)):
-        raise ValueError(
-            "nothing is selected: give ids of messages or runs, --since, --reason, --dag-id, --conn-id or"
-            " --inbox, or --all"
-        )
-
-
 def _selected(args: Namespace) -> Iterator[StoredDeadLetter]:
-    """The selected dead letters, the oldest first; those with an id are looked for at once."""
+    """The selected dead letters, the oldest first."""
     selection = _selection_of(args)
     if args.ids:
         return iter(_find(selection, args.ids))
@@ -248,7 +246,7 @@ class _Replaying:
         self._runs = DatabaseRuns()
 
     def replay(self, letter: StoredDeadLetter) -> None:
-        """Start the run of a dead letter, or find it, or record why Airflow rejects it."""
+        """Start or find the run of a dead letter, or record its rejection."""
         try:
             outcome = "existing" if letter.replays else self._start(letter)
         except (NotReplayableError, RunRejected, TargetError) as error:
@@ -269,8 +267,3 @@ class _Replaying:
             return "would_start"
         origin = f"the command line from {letter.run.run_id}"
         return planned.start(self._runs, self._trigger_dag_id, origin)[1].value
-
-    def rejected_text(self) -> str:
-        """The rejected ones in one sentence."""
-        shown = "; ".join(f"{name}: {cause}" for name, cause in list(self.causes.items())[:SHOWN_CAUSES])
-        return f"{self.outcomes['rejected']['count']} not replayed, still dead letters: {shown}"

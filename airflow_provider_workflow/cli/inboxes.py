@@ -19,13 +19,13 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 PAGES = 5
-"""Maximum number of pages that are read of one inbox to count its messages; a page holds 100."""
+"""Pages of 100 messages that are read of one inbox at most."""
 MOST_INBOXES = 50
 """The messages of no more inboxes than these are counted."""
 
 
 def list_inboxes(args: Namespace) -> int:
-    """List inboxes, with the numbers of their messages unless ``--no-counts`` is given."""
+    """List inboxes, with their numbers of messages unless ``--no-counts`` is given."""
     hook = hook_of(args)
     listed = hook.list_inboxes(args.status)
     result = [_public(inbox) for inbox in listed]
@@ -34,13 +34,12 @@ def list_inboxes(args: Namespace) -> int:
         for place, counts in enumerate(_count(hook, listed)):
             result[place]["messages"] = counts
             rows[place].update(_numbers(counts))
-            del rows[place]["leased"]  # with it a row would be too long
     output.show(args.output, result, rows)
     return Exit.OK
 
 
 def show(args: Namespace) -> int:
-    """Show an inbox, with the numbers of its messages unless ``--no-counts`` is given."""
+    """Show an inbox, with its numbers of messages unless ``--no-counts`` is given."""
     hook = hook_of(args)
     inbox = hook.get_inbox(args.inbox)
     result, row = _public(inbox), _public(inbox)
@@ -54,10 +53,9 @@ def show(args: Namespace) -> int:
 
 def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, Any] | None]:
     """
-    The numbers of messages of inboxes; None for an inbox whose messages were not counted.
+    The numbers of messages of inboxes; None for one that was not counted.
 
-    ``complete`` is False if there may be more messages. An error of the service is printed as a note, and
-    ends the counting.
+    An error of the service is printed as a note, and ends the counting.
     """
     counts: list[dict[str, Any] | None] = []
     for inbox in listed[:MOST_INBOXES]:
@@ -79,19 +77,17 @@ def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, 
 
 def _count_one(hook: WorkflowHook, inbox_id: str) -> dict[str, Any]:
     messages, more = hook.run_once(inboxes.first_messages(inbox_id, PAGES))
-    counts = inboxes.count_messages(messages)
-    return {"waiting": counts.pop("available"), **counts, "complete": not more}
+    return {**inboxes.count_messages(messages), "complete": not more}
 
 
 def _numbers(counts: dict[str, Any] | None) -> dict[str, Any]:
-    """The counts for a table: ``12+`` if there may be more, and an age instead of a time."""
-    names = ("waiting", "leased", "quarantined")
+    """The counts for a table: ``12+`` if there may be more."""
     if counts is None:
-        return dict.fromkeys((*names, "oldest"))
+        return dict.fromkeys((*inboxes.COUNTED, "oldest"))
     more = "" if counts["complete"] else "+"
     created = clock.moment_of(counts["oldest_created_at"])
     age = output.duration(clock.now() - created.timestamp()) if created else None
-    return {**{name: f"{counts[name]}{more}" for name in names}, "oldest": age}
+    return {**{name: f"{counts[name]}{more}" for name in inboxes.COUNTED}, "oldest": age}
 
 
 def ensure(args: Namespace) -> int:
@@ -187,17 +183,17 @@ def _say(args: Namespace, inbox: types.Inbox, sentence: str) -> int:
 
 
 def _row(inbox: types.Inbox) -> dict[str, Any]:
-    """The columns of an inbox in a list, which fit into 80 characters."""
+    """The columns of an inbox in a list."""
     reason = inbox.get("paused_reason")
     return {
-        "id": inbox["id"][: output.SHORT_ID],
+        "id": inbox["id"],
         "name": inbox.get("name"),
         "status": f"{inbox.get('status')} ({reason})" if reason else inbox.get("status"),
     }
 
 
 def _public(inbox: types.Inbox) -> dict[str, Any]:
-    """An inbox whose ``notification_url`` is masked except for its host: its path is a secret."""
+    """An inbox with its ``notification_url`` masked, except for the host."""
     url = inbox.get("notification_url")
     return {**inbox, "notification_url": _host_of(url) if url else url}
 

@@ -12,7 +12,6 @@ from airflow_provider_workflow.cli.common import Exit, hook_of
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.hooks import login as rules
 from airflow_provider_workflow.hooks.user_tokens import variable_name
-from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 STATE_BYTES = 32
 
@@ -22,7 +21,7 @@ def login(args: Namespace) -> int:
     Log a user in for a connection.
 
     :param args: ``conn_id``; ``scope``, None for the connection's.
-    :raises ConfigurationError: a field of the connection is missing or wrong; nothing was sent.
+    :raises ConfigurationError: a field of the connection is missing or wrong.
     :raises WorkflowError: no valid URL was pasted, the service rejects a request, or Airflow's database
         cannot be used.
     """
@@ -32,7 +31,22 @@ def login(args: Namespace) -> int:
     state = secrets.token_urlsafe(STATE_BYTES)
     output.note("Open this URL in a browser, on any machine, and approve:")
     output.write(hook.authorization_url(scope=scope, state=state))
-    _store(hook, _pasted_code(hook.settings.redirect_uri, state))
+    code = _pasted_code(hook.settings.redirect_uri, state)
+    try:
+        token = hook.exchange_code(code)
+        hook.store_user_tokens(token)
+    except WorkflowError:
+        output.note("No tokens were stored. Run the command again: a code is valid once.")
+        raise
+    connection_id, granted = hook.settings.connection_id, token.get("scope")
+    output.note(
+        f"Logged in. The tokens of the connection {connection_id!r} are stored in the Airflow Variable"
+        f" {variable_name(connection_id)!r}; tasks and triggers renew them."
+    )
+    if isinstance(granted, str) and (missing := set(hook.settings.scope.split()) - set(granted.split())):
+        output.note(
+            f"Warning: the connection's scope needs {' '.join(sorted(missing))}, which was not granted."
+        )
     return Exit.OK
 
 
@@ -49,22 +63,3 @@ def _pasted_code(redirect_uri: str, state: str) -> str:
         return rules.code_of(urlsplit(pasted.strip()).query, state)
     except ValueError as error:
         raise WorkflowError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
-
-
-def _store(hook: WorkflowHook, code: str) -> None:
-    """Exchange a code, store the tokens, and print the result."""
-    try:
-        token = hook.exchange_code(code)
-        hook.store_user_tokens(token)
-    except WorkflowError:
-        output.note("No tokens were stored. Run the command again: a code is valid once.")
-        raise
-    connection_id, granted = hook.settings.connection_id, token.get("scope")
-    output.note(
-        f"Logged in. The tokens of the connection {connection_id!r} are stored in the Airflow Variable"
-        f" {variable_name(connection_id)!r}; tasks and triggers renew them."
-    )
-    if isinstance(granted, str) and (missing := set(hook.settings.scope.split()) - set(granted.split())):
-        output.note(
-            f"Warning: the connection's scope needs {' '.join(sorted(missing))}, which was not granted."
-        )

@@ -73,10 +73,8 @@ def _add(parent: argparse.ArgumentParser, commands: Iterable[dict[str, Any]]) ->
     """Add commands to a parser, as Airflow does."""
     subparsers = parent.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     for command in sorted(commands, key=lambda command: command["name"]):
-        description = command.get("description") or command["help"]
-        sub = subparsers.add_parser(
-            command["name"], help=command["help"], description=description, epilog=EXIT_CODES
-        )
+        text = command["help"]
+        sub = subparsers.add_parser(command["name"], help=text, description=text, epilog=EXIT_CODES)
         if "subcommands" in command:
             _add(sub, command["subcommands"])
             continue

@@ -9,6 +9,7 @@ from typing import Any
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.client.errors import LeaseExpiredError
 
 
@@ -22,7 +23,7 @@ def list_messages(args: Namespace) -> int:
 
 
 def _rows(messages: list[types.ListedMessage]) -> list[dict[str, Any]]:
-    """The columns of messages, which fit into 80 characters; ``error`` only where a message has one."""
+    """The columns of messages; ``error`` only where a message has one."""
     rows = [_row(message) for message in messages]
     has_errors = any(row["error"] for row in rows)
     return rows if has_errors else [{name: row[name] for name in row if name != "error"} for row in rows]
@@ -42,6 +43,7 @@ def _row(message: types.ListedMessage) -> dict[str, Any]:
 
 def lease(args: Namespace) -> int:
     """Lease messages, if there are any."""
+    within("--limit", args.limit, LEASE_LIMIT)
     leased = hook_of(args).lease_messages(args.inbox, args.limit, args.lease_seconds)
     result = {name: value for name, value in leased.items() if name != "sent_at"}
     status = (leased.get("inbox_attributes") or {}).get("status")
@@ -49,7 +51,11 @@ def lease(args: Namespace) -> int:
         output.note("There is nothing to lease" + (f" (the inbox is {status})." if status else "."))
         output.show(args.output, result)
         return Exit.NOTHING_TO_LEASE
-    head = {"lease_id": leased["lease_id"], "leased_until": leased.get("leased_until"), "inbox": status}
+    head = {
+        "lease_id": leased["lease_id"],
+        "leased_until": leased.get("leased_until"),
+        "inbox status": status,
+    }
     rows = [{"id": message.get("id"), "payload": message.get("payload")} for message in leased["results"]]
     output.show(args.output, result, output.fields(head), rows)
     return Exit.OK
@@ -98,10 +104,9 @@ def _end(args: Namespace, method: str, done: str) -> int:
 
 def drain(args: Namespace) -> int:
     """
-    Start one DAG run for each available message, as the dispatch operator does, and acknowledge it.
+    Start runs of the available messages, as the dispatch operator does, and acknowledge them.
 
-    :raises TargetError: no runs of the DAG can be started; the leased messages are released, except the
-        one that was rejected.
+    :raises TargetError: no runs of the DAG can be started; leased messages are released.
     :raises InboxNotActiveError: the service has paused the inbox.
     """
     from airflow_provider_workflow.database.runs import DatabaseRuns

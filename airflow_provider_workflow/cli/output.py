@@ -1,7 +1,7 @@
 """
 Prints the result of a command on stdout, and everything else on stderr.
 
-Secrets that Airflow masks are masked here too; control characters are escaped, and long texts cut.
+Secrets that Airflow masks are masked; control characters are escaped, and long texts cut.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_NOTE = 3000
 SHORT_ID = 8
 """The characters of an id that tables show of an inbox."""
 WIDTH = 1000
-"""Columns of a table at most: a narrower terminal wraps lines itself, so that ids are copied whole."""
+"""Columns of a table at most: terminals wrap lines, so that ids are copied whole."""
 
 
 def show(form: str, result: Any, *tables: Sequence[Row]) -> None:
@@ -103,14 +103,14 @@ def note(text: str) -> None:
 
 
 def masked(text: str) -> str:
-    """A string with the secrets masked that are registered with Airflow in this process."""
+    """A string without the secrets that Airflow masks in this process."""
     masker = sys.modules.get("airflow.sdk._shared.secrets_masker")
     # If it is not loaded, no secret is registered.
     return text if masker is None else str(masker.redact(text))
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the largest fitting unit, rounded down, such as ``3 min``; ``0 s`` if negative."""
+    """Seconds in the largest unit, rounded down, such as ``3 min``; ``0 s`` if negative."""
     units = ((86400, "d"), (3600, "h"), (60, "min"))
     length, unit = next((unit for unit in units if seconds >= unit[0]), (1, "s"))
     return f"{max(0, int(seconds // length))} {unit}"

@@ -17,7 +17,7 @@ from airflow_provider_workflow.client.errors import NotFoundError, TransportErro
 from airflow_provider_workflow.client.wire import plain
 
 SHOWN_CHARACTERS = 4
-"""The last characters of a token: enough to tell two tokens apart, and useless to an attacker."""
+"""The last characters of a token: enough to tell two apart, useless to an attacker."""
 TIMEOUT_SECONDS = 30.0
 NO_INBOX = "Inbox not found."
 """What the emulator says of an inbox that it does not have."""
@@ -94,7 +94,8 @@ def put(args: Namespace) -> int:
     answer = _post(f"{url}/_emulator/messages", body)
     if answer.get("note"):
         output.note(str(answer["note"]))
-    output.show(args.output, answer, [{"id": message_id} for message_id in answer["ids"]])
+    rows = [{"id": message_id} for message_id in answer["ids"]]
+    output.show(args.output, answer, *([rows] if rows else []))
     return Exit.FAULT if answer.get("dropped") else Exit.OK
 
 

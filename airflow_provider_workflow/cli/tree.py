@@ -4,15 +4,14 @@ The commands as data: the fields of Airflow's ``ActionCommand``, ``GroupCommand`
 ``main.py`` makes Airflow's own objects of them, and for ``airflow-workflow`` a parser, without Airflow.
 Each ``airflow`` command imports this module, so it imports nothing heavy.
 
-To add a command: write a function that takes the parsed arguments and returns an exit code (see
-``common.py``), and add an ``_action`` with its import path.
+To add a command, write a function as ``common.py`` runs them, and add an ``_action`` for it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-DESCRIPTION = "Commands of the workflow provider: inboxes, their messages, tokens, and a local service."
+DESCRIPTION = "Manage inboxes, messages and dead letters, and examine the connection."
 EXIT_CODES = (
     "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage, 3 not found,"
     " 4 nothing to lease, 5 wrong connection or credentials, 130 interrupted."
@@ -24,15 +23,13 @@ def _arg(*flags: str, **options: Any) -> dict[str, Any]:
     return {"flags": flags, **options}
 
 
-def _action(
-    name: str, help: str, func: str, *args: dict[str, Any], description: str | None = None
-) -> dict[str, Any]:
+def _action(name: str, help: str, func: str, *args: dict[str, Any]) -> dict[str, Any]:
     """
     The fields of an ``ActionCommand``.
 
     :param func: the import path of its function, within this package.
     """
-    return {"name": name, "help": help, "func": func, "args": args, "description": description}
+    return {"name": name, "help": help, "func": func, "args": args}
 
 
 def _number(flag: str, help: str, default: int | None = None) -> dict[str, Any]:
@@ -52,7 +49,7 @@ OUTPUT = _arg(
     "--output",
     choices=("table", "json", "yaml", "plain"),
     default="table",
-    help="how the result is printed: table, json, yaml or plain (default: %(default)s)",
+    help="form of the result: table, json, yaml or plain (default: %(default)s)",
 )
 COMMON = (CONN_ID, OUTPUT)
 """Options of each command that calls the service."""
@@ -76,7 +73,7 @@ WHICH = (
         help="only of this inbox: its id, or with --conn-id its name",
     ),
 )
-"""Options that select dead letters; ``SINCE`` and ``REASON`` select among several."""
+"""Options that select dead letters."""
 SINCE = _arg(
     "--since",
     metavar="TIME",
@@ -91,7 +88,7 @@ REASON = _arg(
 INBOX_COMMANDS = (
     _action(
         "list",
-        "List inboxes",
+        "List inboxes with the numbers of their messages",
         "inboxes.list_inboxes",
         _arg(
             "--status",
@@ -100,8 +97,6 @@ INBOX_COMMANDS = (
         ),
         NO_COUNTS,
         *COMMON,
-        description="List inboxes with the numbers of their messages. At most 500 messages of each"
-        " of the first 50 inboxes are counted; 500+ means that there may be more.",
     ),
     _action(
         "show",
@@ -220,9 +215,6 @@ INBOX_COMMANDS = (
             3,
         ),
         *COMMON,
-        description="Start one DAG run for each available message, and acknowledge it once its run"
-        " exists. A message has one run however often it is delivered. Needs Airflow's metadata"
-        " database, as airflow dags trigger does.",
     ),
 )
 
@@ -239,17 +231,15 @@ DEAD_LETTER_COMMANDS = (
     ),
     _action(
         "show",
-        "Show a dead letter with its message, payload included",
+        "Show a dead letter with its message, payload included: keep it out of logs",
         "dead_letters.show",
         _arg("id", metavar="ID", help="id of the message, or of the dead letter's run"),
         *WHICH,
         OUTPUT,
-        description="Show a dead letter with its message, payload included: keep it out of logs."
-        " In JSON, message_json is the exact message as the service sent it.",
     ),
     _action(
         "replay",
-        "Start the runs that the messages of dead letters were meant to start",
+        "Start the runs that the messages of dead letters were meant to start, unless they exist",
         "dead_letters.replay",
         _arg(
             "ids",
@@ -272,9 +262,6 @@ DEAD_LETTER_COMMANDS = (
             help="start nothing; count what would be started",
         ),
         OUTPUT,
-        description="Start the runs that the messages of dead letters were meant to start, the oldest"
-        " first, with their original run ids. Repeating it is harmless: a message whose run exists"
-        " is counted as existing. A dead letter whose run is rejected stays as it is.",
     ),
 )
 

@@ -62,6 +62,7 @@ def test_a_long_list_is_counted_in_part_and_says_so(
 
     assert [each["messages"] is None for each in shown.json] == [False, True]
     assert shown.err.startswith("Messages of 1 inboxes were not counted: at most 1 are;")
+    assert orders in cli("inbox", "list", "--no-counts").out
     assert emulator.count("list_messages") == 1
 
 
@@ -181,6 +182,7 @@ def test_messages_are_listed_by_status_until_they_are_acknowledged(
 @pytest.mark.usefixtures("orders")
 def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
     assert cli("inbox", "lease", "orders").out == ""
+    assert "--limit must be a whole number from 1" in cli("inbox", "lease", "orders", "--limit", "0").err
 
     shown = cli("inbox", "lease", "orders", "-o", "json")
 

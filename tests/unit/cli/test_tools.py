@@ -74,6 +74,7 @@ def test_what_a_paused_inbox_drops_is_a_fault(cli: Cli, emulator: EmulatorServer
 
     assert (shown.code, shown.json["dropped"]) == (1, 2)
     assert "the inbox is paused" in shown.err
+    assert cli("put", "orders", "1").out == ""
 
 
 def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> None:
