@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e nightly test-matrix crash-test soak mutations simulate bench
 .PHONY: demo docs screenshots structure dist sbom release clean
 
-help: ## Say what there is to make
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Install everything, pinned, into .venv (PYTHON=... chooses the interpreter)
@@ -122,7 +122,7 @@ simulate: setup ## Play whole histories, each from a seed (SEEDS=100000 SEED=fir
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --workers $(WORKERS) $(addprefix --seed ,$(SEED)) \
 		$(if $(filter 1,$(HISTORY)),--history)
 
-bench: $(BENCH_INSTALLED) ## Measure, beside other ways of doing the same (ONLY=name, ONLY=scale; QUICK=1 to see that it works)
+bench: $(BENCH_INSTALLED) ## Run the benchmarks, with other providers for comparison (ONLY=name, ONLY=scale; QUICK=1 to see that it works)
 	AIRFLOW_HOME=$(CURDIR)/$(BENCH)/airflow $(BENCH)/bin/python -m benchmarks \
 		$(addprefix --only ,$(ONLY)) $(addprefix --sizes ,$(SIZES)) $(addprefix --messages ,$(MESSAGES)) \
 		$(addprefix --json ,$(JSON)) $(addprefix --plots ,$(PLOTS)) $(if $(filter 1,$(QUICK)),--quick)

@@ -13,7 +13,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tools.airflow_api import AirflowAPI, Json
 
 ITEMS = ("apples", "pears", "plums", "cherries", "quinces")
-STEPS = ("put", "leased", "run_started", "run_succeeded", "acknowledged")
+STEPS = ("put", "leased", "run_started", "acknowledged", "run_succeeded")
 FINAL = frozenset({"acked", "quarantined"})
 """Statuses after which a message is not delivered any more."""
 

@@ -67,7 +67,7 @@ Connect Airflow to it (in the shell that starts Airflow):
   export AIRFLOW_CONN_WORKFLOW_DEFAULT={shlex.quote(connection)}
 
 Put a message into the inbox {name!r}, and count its messages:
-  airflow-workflow put {shlex.quote(name)} '{{"hello": "world"}}' --url {base_url}{create}
+  airflow-workflow put {shlex.quote(name)} '{{"name": "Ada"}}' --url {base_url}{create}
   curl -s '{base_url}/_emulator/inboxes/{quote(name)}?messages=0'
 
 Stop with Ctrl-C."""

@@ -78,7 +78,7 @@ class WorkflowGuessOperator(WorkflowOperator):
             }
             for step in guess["steps"]
         ]
-        # Of these free-form objects (docs/service.md 13.1) an XCom may not hold the keys.
+        # These objects are free-form (docs/service.md 13.1): an XCom may be unable to hold their keys.
         notes = guess.get("messages")
         remarks = [remark for remark in notes if isinstance(remark, dict)] if isinstance(notes, list) else []
         details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]

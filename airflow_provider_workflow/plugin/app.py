@@ -64,7 +64,7 @@ async def _requires_usable_address(request: Request) -> None:
 
 class _Modules(StaticFiles):
     """
-    The modules of the page. They hold no data, so that they need no authentication.
+    The page's JavaScript, served without authentication because it contains no data.
 
     A browser asks whether one has changed, so that it never mixes the modules of two versions.
     """

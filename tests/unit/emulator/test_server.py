@@ -74,7 +74,7 @@ def test_it_says_what_to_do_next_keeps_its_inboxes_and_ends_clean(
     assert connection is not None
     assert json.loads(connection[1])["host"] == address
     (put,) = re.findall(r"^  airflow-workflow (put .*)$", said, re.MULTILINE)
-    assert shlex.split(put) == ["put", "or ders", '{"hello": "world"}', "--url", address]
+    assert shlex.split(put) == ["put", "or ders", '{"name": "Ada"}', "--url", address]
     assert "--create" in greeting(address, "{}", [])
 
 
