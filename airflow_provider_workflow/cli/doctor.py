@@ -309,7 +309,7 @@ def _dags(subject: Subject) -> Iterator[Finding]:
 
 
 def _missing_connections(conn_id: str, deployed: Iterable[InboxUse]) -> Iterator[Finding]:
-    """Other connections, which DAGs use and Airflow does not have."""
+    """Other connections that Airflow does not have."""
     for dag_id, other in dict.fromkeys((use.dag_id, use.conn_id or conn_id) for use in deployed):
         try:
             if other != conn_id:

@@ -25,7 +25,7 @@ MOST_INBOXES = 50
 
 
 def list_inboxes(args: Namespace) -> int:
-    """List inboxes, with their numbers of messages unless ``--no-counts`` is given."""
+    """List inboxes, with their numbers of messages unless ``--no-counts``."""
     hook = hook_of(args)
     listed = hook.list_inboxes(args.status)
     result = [_public(inbox) for inbox in listed]
@@ -39,7 +39,7 @@ def list_inboxes(args: Namespace) -> int:
 
 
 def show(args: Namespace) -> int:
-    """Show an inbox, with its numbers of messages unless ``--no-counts`` is given."""
+    """Show an inbox, with its numbers of messages unless ``--no-counts``."""
     hook = hook_of(args)
     inbox = hook.get_inbox(args.inbox)
     result, row = _public(inbox), _public(inbox)

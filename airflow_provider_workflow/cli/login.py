@@ -22,8 +22,7 @@ def login(args: Namespace) -> int:
 
     :param args: ``conn_id``; ``scope``, None for the connection's.
     :raises ConfigurationError: a field of the connection is missing or wrong.
-    :raises WorkflowError: no valid URL was pasted, the service rejects a request, or Airflow's database
-        cannot be used.
+    :raises WorkflowError: no valid URL was pasted, or the service or the database fails.
     """
     hook = hook_of(args)
     scope = args.scope or hook.settings.scope

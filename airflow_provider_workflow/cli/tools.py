@@ -17,7 +17,7 @@ from airflow_provider_workflow.client.errors import NotFoundError, TransportErro
 from airflow_provider_workflow.client.wire import plain
 
 SHOWN_CHARACTERS = 4
-"""The last characters of a token: enough to tell two apart, useless to an attacker."""
+"""The last characters of a token: enough to tell two apart."""
 TIMEOUT_SECONDS = 30.0
 NO_INBOX = "Inbox not found."
 """What the emulator says of an inbox that it does not have."""
