@@ -189,7 +189,7 @@ class Dispatcher:
             count = min(count, limits.max_unfinished_runs - unfinished)
         if self._is_probing:
             return max(0, min(count, 1)), PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds
-        # Only what can be started in time at the last pace: another message has lost a delivery.
+        # At the last pace, only what can be started in time: others lose a delivery.
         seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
         in_time = int(seconds / max(self._seconds_per_message, 0.001))
         return max(0, min(count, max(1, in_time))), limits.lease_seconds
