@@ -177,7 +177,7 @@ def _sensor_of(plan: Plan, inbox: str, *, deferrable: bool) -> WorkflowInboxSens
         on_rejected=plan.on_rejected,
         on_paused="wait",
         dead_letter_dag_id=plan.dead_letter_dag_id,
-        dead_letter_after=plan.dead_letter_after,
+        dead_letter_after=plan.dead_letter_after if plan.dead_letter_dag_id else 3,
         unmatched=plan.unmatched if plan.dead_letter_dag_id else "lease",
         lease_limit=plan.lease_limit,
         lease_seconds=plan.lease_seconds,
