@@ -64,22 +64,6 @@ def test_a_message_without_a_key_has_its_own_run(bench: Workbench, payload: Any,
     assert counted.totals["without_key"] == 2
 
 
-PARTS = "[payload.a && payload.b, payload.c]"
-
-
-@pytest.mark.parametrize(
-    ("once_per", "payload"),
-    [
-        (PARTS, {"a": False}),
-        (PARTS, {"a": True, "b": "", "c": [[None], {"d": {}}]}),
-        ("payload.lines[*].{order: order, sku: sku}", {"lines": [{}]}),
-    ],
-)
-def test_a_key_without_a_value_at_any_depth_is_none(bench: Workbench, once_per: str, payload: Any) -> None:
-    bench.put("a", "b", payload=payload)
-    assert ids(dispatched(bench, once_per=once_per)) == {"started": ["a", "b"]}
-
-
 def test_a_changed_expression_makes_other_keys(bench: Workbench) -> None:
     put(bench, "a", 1)
     dispatched(bench)
@@ -215,9 +199,15 @@ def test_a_template_is_compiled_when_the_task_runs() -> None:
         Routes("handle", None, "&&")
 
 
+PARTS = "[payload.a && payload.b, payload.c]"
+
+
 @pytest.mark.parametrize(
     ("once_per", "payload"),
     [
+        (PARTS, {"a": False}),
+        (PARTS, {"a": True, "b": "", "c": [[None], {"d": {}}]}),
+        ("payload.lines[*].{order: order, sku: sku}", {"lines": [{}]}),
         ("[payload.customer, payload.order]", {"customer": "c1", "order": ""}),
         ("[payload.customer, payload.order]", {}),
         ("payload.{customer: customer, order: order}", {"customer": "c1"}),
