@@ -179,17 +179,6 @@ def test_a_run_that_a_user_made_up_is_not_the_run_of_the_message(bench: Workbenc
     assert dispatcher.counts.result["existing"]["count"] == 0
 
 
-def test_a_run_is_that_of_its_message_though_the_connection_was_renamed(bench: Workbench) -> None:
-    bench.put("a")
-    bench.start_before("a")
-    bench.supervisor.runs["handle", bench.run_id("a")]["connection_id"] = "another"
-    dispatcher = bench.dispatcher()
-    dispatcher.drain()
-
-    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
-    assert bench.states == {}
-
-
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_dead_letter_that_a_user_made_up_is_not_that_of_the_message(bench: Workbench) -> None:
     bench.allow_dead_letters()

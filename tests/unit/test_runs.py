@@ -156,6 +156,17 @@ def test_a_run_is_that_of_its_message_and_of_no_other(
             task_runs.start(*key, conf)
 
 
+def test_a_run_is_that_of_its_message_though_the_connection_was_renamed(bench: Workbench) -> None:
+    bench.put("a")
+    bench.start_before("a")
+    bench.supervisor.runs["handle", bench.run_id("a")]["connection_id"] = "another"
+    dispatcher = bench.dispatcher()
+    dispatcher.drain()
+
+    assert dispatcher.counts.result["existing"]["ids"] == ["a"]
+    assert bench.states == {}
+
+
 CARD = "4111 1111 1111 1111"
 
 
