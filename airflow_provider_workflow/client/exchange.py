@@ -105,29 +105,10 @@ _HEADERS = {
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
-class Gates:
-    """Delay the calls of a base URL, client ID and family while the service does not accept them."""
-
-    def __init__(self) -> None:
-        self._open_at: dict[tuple[str, str, Family], float] = {}
-
-    def close(self, settings: Settings, family: Family, seconds: float) -> None:
-        """Delay calls for this many seconds; never shortens an earlier delay."""
-        key = self._key(settings, family)
-        self._open_at[key] = max(self._open_at.get(key, 0.0), clock.monotonic() + seconds)
-
-    def delay(self, settings: Settings, family: Family) -> float:
-        """Seconds until a call can be sent."""
-        return max(0.0, self._open_at.get(self._key(settings, family), 0.0) - clock.monotonic())
-
-    @staticmethod
-    def _key(settings: Settings, family: Family) -> tuple[str, str, Family]:
-        base = settings.token_url if family is Family.TOKEN else settings.base_url
-        return base, settings.client_id, family
-
-
-GATES = Gates()
-"""The gates that all clients of this process share."""
+Gate = tuple[str, str, Family]
+"""A base URL, a client ID and a family, whose calls the service may not accept for some time."""
+GATES: dict[Gate, float] = {}
+"""When each gate opens, by ``clock.monotonic``; all clients of this process share them."""
 
 
 def _ignore(*_: object) -> None:
@@ -140,7 +121,7 @@ class BaseClient:
 
     :param settings: the checked connection.
     :param tokens: cache of access tokens; the one of the process by default.
-    :param gates: the rate gates; those of the process by default.
+    :param gates: when each rate gate opens; those of the process by default.
     :param longest_wait: maximum wait at a rate gate in seconds, then ``RateLimitError``.
     :param on_token: called with every new access token, so that the logs of a task can mask it.
     :param store: store of user tokens; only needed for the grant ``refresh_token``.
@@ -152,7 +133,7 @@ class BaseClient:
         settings: Settings,
         *,
         tokens: TokenCache = TOKENS,
-        gates: Gates = GATES,
+        gates: dict[Gate, float] = GATES,
         longest_wait: float = LONGEST_WAIT_SECONDS,
         on_token: Callable[[str], None] = _ignore,
         store: TokenStore | None = None,
@@ -237,11 +218,17 @@ class BaseClient:
         return is_rejected
 
     def _wait_at_gate(self, call: Call[Any]) -> Generator[Step, Any, None]:
-        while (seconds := self._gates.delay(self.settings, call.family)) > 0:
+        gate = self._gate_of(call)
+        while (seconds := self._gates.get(gate, 0.0) - clock.monotonic()) > 0:
             if seconds > self._longest_wait:
                 text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
                 raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
             yield Pause(seconds)
+
+    def _gate_of(self, call: Call[Any]) -> Gate:
+        settings = self.settings
+        base = settings.token_url if call.family is Family.TOKEN else settings.base_url
+        return base, settings.client_id, call.family
 
     def token_of(self, scope: str) -> Generator[Any, Any, tuple[AccessToken, bool]]:
         """
@@ -263,7 +250,9 @@ class BaseClient:
         answer: Answer = yield self.build(call, token)
         answer.sent_at = sent_at
         if (seconds := answer.retry_after()) is not None:
-            self._gates.close(self.settings, call.family, seconds)
+            gate = self._gate_of(call)
+            # Never earlier than an answer before it said.
+            self._gates[gate] = max(self._gates.get(gate, 0.0), clock.monotonic() + seconds)
         return self.hide(answer, call, token)
 
     def build(self, call: Call[Any], token: AccessToken | None) -> Request:

@@ -180,7 +180,7 @@ FAULTS = OF_DISPATCH + faults(
             "forget to release the messages of an event that Airflow has not stored": dropped("send"),
         },
         "BaseClient._wait_at_gate": {
-            "send calls while the service allows none": never("delay"),
+            "send calls while the service allows none": never("_gates"),
         },
         "BaseClient.drop_if_rejected": {
             "keep a token that the service has refused": dropped("drop"),
@@ -191,7 +191,7 @@ FAULTS = OF_DISPATCH + faults(
             ),
             "wait as long after a wake-up as before": dropped("reset"),
         },
-        "Gates._key": {
+        "BaseClient._gate_of": {
             "let the token endpoint of one connection delay that of another": never("TOKEN"),
         },
         "ReleasesOnKill.on_kill": {

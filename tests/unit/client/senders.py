@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
-from airflow_provider_workflow.client.exchange import Gates
+from airflow_provider_workflow.client.exchange import Gate
 from airflow_provider_workflow.client.over_aiohttp import shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
@@ -32,7 +32,7 @@ class Sender:
     def __init__(self, clock: FakeClock | None) -> None:
         self.clock = clock or FakeClock()
         self.tokens = TokenCache()
-        self.gates = Gates()
+        self.gates: dict[Gate, float] = {}
         self.shared: dict[str, Any] = {"tokens": self.tokens, "gates": self.gates}
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.call import Family, Pause
+from airflow_provider_workflow.client.call import Call, Family, Pause
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import RateLimitError
-from airflow_provider_workflow.client.exchange import Gates
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -32,11 +31,6 @@ def send(settings: Settings) -> Iterator[Sender]:
         yield sender
 
 
-@pytest.fixture
-def gates(fake_clock: FakeClock) -> Gates:
-    return Gates()
-
-
 def test_the_calls_that_are_sent_once_are_these() -> None:
     assert {name for name in CALLS if not make(name).repeatable} == SENT_ONCE
 
@@ -49,8 +43,36 @@ def test_the_pauses_between_attempts_grow_and_are_capped(send: Sender, emulator:
     assert all(0 <= nap <= ceiling for nap, ceiling in zip(send.naps, (1, 2, 4, 8), strict=True))
 
 
-SETTINGS = Settings("https://a", "an-id", "a-secret", "https://a/token")
+SETTINGS = Settings("https://a", "an-id", "a-secret", "https://a/token", scope="a-scope")
+OF_FAMILY = {
+    Family.GUESS: make("guess"),
+    Family.TEMPLATES: make("list_templates"),
+    Family.INBOX: make("get_inbox"),
+    Family.TOKEN: make("app_token"),
+    Family.PROMOTIONS: make("unenroll_promotion"),
+}
 PAGE = {"results": [], "next": None}
+
+Attempt = Generator[Any, Any, Any]
+
+
+def first_step(family: Family, **change: Any) -> Any:
+    """What a client with these settings does first for a call."""
+    return next(WorkflowClient(replace(SETTINGS, **change)).attempt(OF_FAMILY[family]))
+
+
+def sent(family: Family) -> Attempt:
+    """An attempt of a call whose request was sent, with a token if it needs one."""
+    attempt = WorkflowClient(SETTINGS).attempt(OF_FAMILY[family])
+    if isinstance(next(attempt), Call):
+        attempt.send({"access_token": "a-token", "expires_in": 3600})
+    return attempt
+
+
+def close(attempt: Attempt, seconds: float) -> None:
+    """Close the gate of a call that was sent."""
+    with pytest.raises(RateLimitError):
+        attempt.send(Answer(429, {"retry-after": str(seconds)}, b""))
 
 
 def test_a_success_that_used_the_window_up_closes_the_gate(
@@ -82,13 +104,13 @@ def test_a_limit_of_the_token_endpoint_holds_calls_only_while_they_need_a_token(
         (Family.INBOX, {"base_url": "https://b"}),
     ],
 )
+@pytest.mark.usefixtures("fake_clock")
 def test_families_token_endpoints_clients_and_hosts_have_gates_of_their_own(
-    family: Family, change: dict[str, Any], gates: Gates
+    family: Family, change: dict[str, Any]
 ) -> None:
-    gates.close(SETTINGS, family, 20)
-    assert gates.delay(SETTINGS, family) == 20
-    assert not any(gates.delay(SETTINGS, other) for other in Family if other is not family)
-    assert gates.delay(replace(SETTINGS, **change), family) == 0
+    close(sent(family), 20)
+    assert {other for other in Family if first_step(other) == Pause(20)} == {family}
+    assert first_step(family, **change) != Pause(20)
 
 
 def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
@@ -107,19 +129,22 @@ def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
     assert emulator.count("list_inboxes") == 1
 
 
-def test_a_gate_that_closes_again_is_waited_for_again(fake_clock: FakeClock, gates: Gates) -> None:
-    gates.close(SETTINGS, Family.INBOX, 60)
-    lease = WorkflowClient(SETTINGS, gates=gates).attempt(make("lease_messages"))
-    assert next(lease) == Pause(60)
+def test_a_gate_that_closes_again_is_waited_for_again(fake_clock: FakeClock) -> None:
+    earlier, later = sent(Family.GUESS), sent(Family.GUESS)
+    close(earlier, 60)
+    guess = WorkflowClient(SETTINGS).attempt(make("guess"))
+    assert next(guess) == Pause(60)
     fake_clock.advance(60)
-    gates.close(SETTINGS, Family.INBOX, 5)
-    assert next(lease) == Pause(5)
+    close(later, 5)
+    assert next(guess) == Pause(5)
 
 
-def test_a_gate_is_never_opened_earlier(gates: Gates) -> None:
-    gates.close(SETTINGS, Family.GUESS, 100)
-    gates.close(SETTINGS, Family.GUESS, 1)
-    assert gates.delay(SETTINGS, Family.GUESS) == 100
+@pytest.mark.usefixtures("fake_clock")
+def test_a_gate_is_never_opened_earlier() -> None:
+    earlier, later = sent(Family.GUESS), sent(Family.GUESS)
+    close(earlier, 50)
+    close(later, 1)
+    assert first_step(Family.GUESS) == Pause(50)
 
 
 @pytest.mark.parametrize("status", [202, 500])
@@ -136,7 +161,7 @@ def test_retry_after_delays_no_calls_with_a_status_other_than_429_and_503(
 def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
     scripted: ScriptedServer, fake_clock: FakeClock
 ) -> None:
-    with WorkflowClient(scripted.settings(), gates=Gates(), attempts=1, longest_wait=0.0) as client:
+    with WorkflowClient(scripted.settings(), attempts=1, longest_wait=0.0) as client:
         scripted.script(answer(503), answer(429, headers={"Retry-After": "9"}), answer(200, PAGE))
         with pytest.raises(errors.ServerError):
             client.send(api.list_inboxes())
@@ -148,9 +173,8 @@ def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
 
 
 @pytest.mark.usefixtures("fake_clock")
-def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes(gates: Gates) -> None:
-    call = WorkflowClient(SETTINGS, gates=gates).attempt(api.list_templates(None))
-    next(call)
-    with pytest.raises(RateLimitError):
-        call.send(Answer(429, {"retry-after": "3600"}, b""))
-    assert gates.delay(SETTINGS, Family.TEMPLATES) == BELIEVED_WAIT_SECONDS == 900
+def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes() -> None:
+    close(sent(Family.TEMPLATES), 3600)
+    with pytest.raises(RateLimitError) as raised:
+        first_step(Family.TEMPLATES)
+    assert raised.value.retry_after == BELIEVED_WAIT_SECONDS == 900
