@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,6 +43,8 @@ class WorkflowClient(BaseClient):
     For the other parameters see ``BaseClient``.
 
     :param attempts: maximum number of attempts of a call, 1 or more.
+    :param seconds: limit for all requests together, from now on; a renewal of a user's tokens has its full
+        time. None for no limit.
     """
 
     def __init__(
@@ -49,9 +52,11 @@ class WorkflowClient(BaseClient):
         settings: Settings,
         *,
         attempts: int = ATTEMPTS,
+        seconds: float | None = None,
         **options: Any,
     ) -> None:
         super().__init__(settings, **options)
+        self._ends_at = None if seconds is None else clock.monotonic() + seconds
         # The rate gate, at which every attempt waits, obeys ``Retry-After``.
         self._retrying = Retrying(
             retry=retry_if_exception(_may_repeat),
@@ -105,7 +110,7 @@ class WorkflowClient(BaseClient):
 
     def _perform(self, step: Any) -> Any:
         if isinstance(step, Request):
-            return self.exchange(step)
+            return self.exchange(step if self._ends_at is None else self._within_limit(step, self._ends_at))
         if isinstance(step, Call):
             return self.send(step)
         if isinstance(step, Pause):
@@ -115,6 +120,14 @@ class WorkflowClient(BaseClient):
         if isinstance(step, InThread):
             return step.run()
         return self._await_renewal(step)
+
+    def _within_limit(self, request: Request, ends_at: float) -> Request:
+        """The request, with a timeout that is within what is left of the limit for all requests."""
+        seconds_left = ends_at - clock.monotonic()
+        if seconds_left <= 0:
+            raise TransportError("no time is left", sent=False, timed_out=True)
+        is_renewal = request.timeout > self.settings.timeout
+        return request if is_renewal else replace(request, timeout=min(request.timeout, seconds_left))
 
     def _await_renewal(self, renewal: Renewal) -> None:
         """Wait for a renewal by another thread; a client that never waits at a gate has a time limit."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,14 +23,14 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.client import WorkflowClient
-from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.inboxes import at_inbox, pages
-from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import Answer, Request, one_line
+from airflow_provider_workflow.client.settings import USER_GRANT
+from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
+from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
-from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import access
 from airflow_provider_workflow.plugin.responses import (
     LONGEST_FIELD,
@@ -141,55 +141,22 @@ def _again(error: PageError) -> PageError:
     return PageError(*error.args)
 
 
-class TimeLimitedClient(WorkflowClient):
-    """
-    A client whose requests share one time limit; it does not retry. Must be closed.
-
-    :param settings: the checked connection.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(
-            replace(settings, timeout=min(settings.timeout, LONGEST_SECONDS)),
-            longest_wait=0.0,
-            attempts=1,
-            store=VariableStore(settings) if settings.grant == USER_GRANT else None,
-        )
-        self._ends_at = clock.monotonic() + LONGEST_SECONDS
-
-    def exchange(self, request: Request) -> Answer:
-        """
-        Send one request, within what is left of the time limit.
-
-        :raises TransportError: no complete answer was received, or no time is left.
-        """
-        seconds_left = self._ends_at - clock.monotonic()
-        if seconds_left <= 0:
-            raise TransportError("no time is left", sent=False, timed_out=True)
-        limit = request.timeout
-        if limit <= LONGEST_SECONDS:
-            limit = min(limit, seconds_left)
-        # Otherwise it is a renewal, which has its full time.
-        return super().exchange(replace(request, timeout=limit))
-
-
-class _ServerHook(WorkflowHook):
-    """A hook that finds connections as the API server does."""
-
-    @classmethod
-    def get_connection(cls, conn_id: str) -> Any:
-        return access.connection(conn_id)
-
-
 @contextmanager
-def connected(connection_id: str) -> Iterator[TimeLimitedClient]:
+def connected(connection_id: str) -> Iterator[WorkflowClient]:
     """
-    A client for one answer.
+    A client for one answer, whose requests share one time limit.
 
     :raises PageError: there is no such connection, an argument is wrong, or a call within the context failed.
     """
     try:
-        with closing(TimeLimitedClient(_ServerHook(connection_id).settings)) as client:
+        settings = workflow.settings_of(access.connection(connection_id), connection_id)
+        with WorkflowClient(
+            replace(settings, timeout=min(settings.timeout, LONGEST_SECONDS)),
+            attempts=1,
+            seconds=LONGEST_SECONDS,
+            longest_wait=0.0,
+            store=VariableStore(settings) if settings.grant == USER_GRANT else None,
+        ) as client:
             yield client
     except WorkflowError as error:
         raise of_service(error) from None
