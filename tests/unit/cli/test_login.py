@@ -136,26 +136,36 @@ def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: Emula
 
 @pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("pasted", "said"),
     [
-        (lambda back: "", "No URL was pasted"),
-        (lambda back: back.replace("state=", "state=x"), "state is not the one that was sent"),
+        ("", "No URL was pasted. Run"),
+        ("?code=c&state=x{state}", "state is not the one that was sent"),
+        ("?error=access_denied&state=x{state}", "state is not the one that was sent"),
+        ("?code=c", "state is not the one that was sent"),
+        ("?code=c&state={state}&state={state}", "more than once"),
+        ("?code=c&code=d&state={state}", "more than once"),
+        ("?code=&state={state}", "no code. Run the command again"),
+        (f"?{'x=1&' * 60}code=c&state={{state}}", "fields"),
+        (
+            "?error=access_denied&error_description=The+user%0D%0Asaid+no&state={state}",
+            "Error: The authorization page answered 'access_denied': The user said no\n",
+        ),
+        (
+            "?error=server_error&state={state}",
+            "Error: The authorization page answered 'server_error': no reason",
+        ),
     ],
 )
 def test_what_is_pasted_is_checked_before_anything_is_sent(
-    change: Callable[[str], str],
-    said: str,
-    terminal: Terminal,
-    emulator: EmulatorServer,
-    caplog: pytest.LogCaptureFixture,
+    pasted: str, said: str, terminal: Terminal, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    terminal.paste = change
+    terminal.paste = lambda _: pasted.format(state=terminal.query["state"])
     assert terminal.login() == 1
     assert said in terminal.err
     assert "unexpected" not in terminal.err
-    assert "Run the command again" in terminal.err
     assert emulator.count("token") == 0
     assert terminal.code not in terminal.err + caplog.text
+    assert terminal.query["state"] not in terminal.err + caplog.text
 
 
 @pytest.mark.specification("14.3 code")
@@ -186,6 +196,13 @@ def test_what_is_wrong_is_named_with_its_fix_before_anything_is_sent(
     assert said in terminal.err
     assert terminal.out == ""
     assert terminal.emulator.requests == []
+
+
+def test_all_that_a_connection_lacks_is_named_at_once(terminal: Terminal) -> None:
+    lacking = {"grant": "client_credentials", "auth_url": "", "redirect_uri": ""}
+    assert terminal.login("--scope", "workflow", extra=lacking) == 5
+    for problem in ("grant is ", "auth_url is missing (", "redirect_uri is missing (", "scope needs "):
+        assert problem in terminal.err
 
 
 def test_a_scope_that_the_user_did_not_grant_is_said(terminal: Terminal) -> None:

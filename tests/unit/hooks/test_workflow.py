@@ -18,11 +18,10 @@ from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_h
 
 from airflow_provider_workflow import client
 from airflow_provider_workflow.client import api, over_aiohttp
-from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
+from airflow_provider_workflow.client.errors import ConfigurationError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connection, workflow
-from airflow_provider_workflow.hooks.login import check_ready, code_of
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.base import is_of_source
 from tests.unit import odd_files
@@ -160,41 +159,6 @@ def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> Non
     ]
     assert refuse_null == [next(iter(connection.CONN_FIELDS))] == ["oauth_url"]
     assert connection.CONN_FIELDS["oauth_url"]["schema"]["examples"]
-
-
-@pytest.mark.specification("14.3 state")
-@pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ("code=c&state=other", "state is not the one"),
-        ("error=access_denied&state=other", "state is not the one"),
-        ("", "state is not the one"),
-        ("code=c&state=s&state=s", "more than once"),
-        ("code=c&code=d&state=s", "more than once"),
-        ("code=&state=s", "no code"),
-        ("&".join("x=1" for _ in range(60)), "fields"),
-    ],
-)
-def test_what_is_no_answer_to_ours_is_refused(query: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason) as raised:
-        code_of(query, "s")
-    assert "other" not in str(raised.value)
-
-
-def test_a_refusal_is_told_in_one_sentence() -> None:
-    with pytest.raises(WorkflowError) as raised:
-        code_of("error=access_denied&error_description=The+user%0D%0Asaid+no&state=s", "s")
-    assert str(raised.value) == "The authorization page answered 'access_denied': The user said no"
-    with pytest.raises(WorkflowError, match="'server_error': no reason"):
-        code_of("error=server_error&state=s", "s")
-
-
-def test_all_that_a_connection_lacks_is_named_at_once() -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        check_ready(Settings("https://a", "an-id", "a-secret", "https://a/token"), "workflow")
-    named = [problem.split()[0] for problem in raised.value.problems]
-    assert named == ["grant", "auth_url", "redirect_uri", "scope"]
-    assert all("(" in problem for problem in raised.value.problems), "each has its fix"
 
 
 def test_a_right_connection_passes_with_one_token_that_is_masked(
