@@ -36,6 +36,8 @@ MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
 """Stands for the available messages that a longer list may have."""
+UNUSABLE = frozenset({"it cannot be used"})
+"""Reason for the alarm of an inbox that is missing, or whose connection cannot be used."""
 
 
 class NoticeSchedule:
@@ -44,7 +46,7 @@ class NoticeSchedule:
 
     It is due at once if none of the listed messages was listed at the last notice: the former ones were
     leased, and the task that leased them may have ended before the new ones arrived. Otherwise it is due
-    every ``renotify_seconds``.
+    every ``renotify_seconds``. Alarms have a schedule of their own, with their reason for the messages.
 
     :param renotify_seconds: seconds between two notices for the same messages.
     """
@@ -58,7 +60,7 @@ class NoticeSchedule:
         """
         Whether a notice is due for the messages that were just listed.
 
-        :param available: ids of available messages.
+        :param available: ids of available messages, or the reason for an alarm.
         """
         now = clock.monotonic()
         is_due = bool(available) and (self._noticed.isdisjoint(available) or now >= self._again_at)
@@ -71,32 +73,6 @@ class NoticeSchedule:
     def seconds_left(self) -> float:
         """Seconds until a notice for the same messages is due; infinite if none were noticed."""
         return self._again_at - clock.monotonic() if self._noticed else math.inf
-
-
-class SourceAlarm:
-    """
-    When a notice is due although no messages are: events are dropped, or the inbox cannot be used.
-
-    It is due at once for a new reason, and again every 6 hours while that lasts.
-    """
-
-    def __init__(self) -> None:
-        self._reason: str | None = None
-        self._due_at = math.inf
-
-    def is_due(self, reason: str | None) -> bool:
-        """
-        Whether a notice is due.
-
-        :param reason: what is wrong; None if nothing is.
-        """
-        now = clock.monotonic()
-        if reason != self._reason:
-            self._reason, self._due_at = reason, now
-        if reason is None or now < self._due_at:
-            return False
-        self._due_at = now + ALARM_AGAIN_SECONDS
-        return True
 
 
 class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
@@ -163,8 +139,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.client.advice import why_silent
         from airflow_provider_workflow.triggers import polling
 
-        schedule, alarm, broken_at = NoticeSchedule(self.renotify_seconds), SourceAlarm(), math.inf
-        health = polling.InboxHealth(self.inbox, log)
+        schedule, alarms = NoticeSchedule(self.renotify_seconds), NoticeSchedule(ALARM_AGAIN_SECONDS)
+        health, broken_at = polling.InboxHealth(self.inbox, log), math.inf
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
@@ -177,7 +153,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         health.succeeded()
                         broken_at, reason = math.inf, why_silent(inbox)
                         self._tell_active(inbox["id"], reason is None)
-                        is_alarm = alarm.is_due(reason)
+                        is_alarm = alarms.is_due(frozenset({reason} if reason else ()))
                         if is_due or is_alarm:
                             source.waits.reset()
                             yield self._event(source.inbox["id"], is_alarm=is_alarm)
@@ -196,7 +172,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 self._tell_active(self.inbox, False)
                 if now - broken_at < CONFIRM_SECONDS:
                     pause = min(pause, CONFIRM_SECONDS)
-                elif alarm.is_due("it cannot be used"):
+                elif alarms.is_due(UNUSABLE):
                     yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
 
