@@ -60,6 +60,7 @@ class Outcomes:
     :param calls: how often the function was called.
     :param processed: messages for which it returned.
     :param counts: counts the dead letters.
+    :param failed: why each message failed that is no dead letter, by its id.
     """
 
     inbox: str
@@ -67,7 +68,7 @@ class Outcomes:
     calls: int = 0
     processed: Counted = field(default_factory=lambda: Counted(count=0, ids=[]))
     counts: Counts = field(default_factory=Counts)
-    _failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     _failed_in_a_row: int = 0
     _error: Exception | None = None
 
@@ -81,7 +82,7 @@ class Outcomes:
         self.calls += 1
         self._failed_in_a_row = 0 if processed else self._failed_in_a_row + failed
         for message_id in processed:
-            self._failed.pop(message_id, None)
+            self.failed.pop(message_id, None)
             add(self.processed, message_id)
 
     def add_failed(self, message: types.LeasedMessage, cause: str, error: Exception | None) -> None:
@@ -90,7 +91,7 @@ class Outcomes:
 
         :param error: what the function raised for it; None if it named the message.
         """
-        self._failed[message["id"]] = cause
+        self.failed[message["id"]] = cause
         self._error = self._error or error
         log.warning(
             "Inbox %s: message %s failed on its delivery number %d, and is redelivered when its lease"
@@ -100,11 +101,6 @@ class Outcomes:
             delivery_count(message) or 1,
             cause,
         )
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether messages failed that are no dead letters."""
-        return bool(self._failed)
 
     @property
     def may_be_broken(self) -> bool:
@@ -119,7 +115,7 @@ class Outcomes:
             plain(self.inbox),
             self.processed["count"],
             self.calls,
-            len(self._failed),
+            len(self.failed),
             self.counts.result["dead_lettered"]["count"],
         )
 
@@ -130,7 +126,7 @@ class Outcomes:
         :raises BatchError: the function named messages that failed, or may be broken.
         :raises Exception: what it raised for the first message that failed.
         """
-        if self._failed:
+        if self.failed:
             raise self._error or BatchError(self.inbox, self._failed_text())
         if self.may_be_broken:
             raise BatchError(
@@ -146,7 +142,7 @@ class Outcomes:
         }
 
     def _failed_text(self) -> str:
-        shown = [f"{plain(message_id)}: {cause}" for message_id, cause in self._failed.items()]
+        shown = [f"{plain(message_id)}: {cause}" for message_id, cause in self.failed.items()]
         more = "; ..." if len(shown) > MOST_SHOWN else ""
         return (
             f"{len(shown)} messages failed and were not acknowledged: {'; '.join(shown[:MOST_SHOWN])}{more}."

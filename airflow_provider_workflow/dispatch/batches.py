@@ -154,7 +154,7 @@ class Batches:
 
         A try that was killed still holds its messages: if its retry succeeded, the task would forget them.
         """
-        if self.attempt == 1 or self._outcomes.has_failed:
+        if self.attempt == 1 or self._outcomes.failed:
             return
         leased = sum(message.get("status") == "leased" for message in self.hook.list_messages(self._inbox_id))
         if leased:

@@ -46,13 +46,9 @@ class Counts:
     result: DispatchResult = field(default_factory=_nothing)
     causes: dict[str, str] = field(default_factory=dict)
 
-    def carry(self) -> dict[str, Any]:
-        """The state that a deferral keeps: small, and plain JSON."""
-        return {"result": self.result, "causes": self.causes}
-
     @classmethod
     def carried(cls, state: dict[str, Any] | None) -> Counts:
-        """The counts that ``carry`` returned."""
+        """The counts that a deferral kept, as a dictionary that is small and plain JSON."""
         return cls({**_nothing(), **state["result"]}, state["causes"]) if state else cls()
 
     def by_outcome(self) -> dict[str, Counted]:
@@ -95,7 +91,8 @@ class Counts:
 
     def rejected_text(self) -> str:
         """The rejected messages in one sentence."""
-        causes = "; ".join(f"{message_id}: {cause}" for message_id, cause in list(self.causes.items())[:10])
+        first = list(self.causes.items())[:10]
+        causes = "; ".join(f"{message_id}: {cause}" for message_id, cause in first)
         number = self.result["rejected"]["count"]
         were = "1 message was" if number == 1 else f"{number} messages were"
         return f"{were} rejected and not acknowledged: {causes}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -289,7 +290,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self.defer(
             trigger=trigger,
             method_name="resume",
-            kwargs={"deadline": deadline, "so_far": counts.carry(), "hold_seconds": hold},
+            kwargs={"deadline": deadline, "so_far": asdict(counts), "hold_seconds": hold},
             timeout=timedelta(seconds=remaining + (hold and max(hold, settle_seconds()))),
         )
 
