@@ -65,7 +65,10 @@ class ReplayedRunLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """URL of the run; empty if the task has not succeeded."""
         result = _returned(operator, ti_key)
-        return f"{_page('dags')}/{result['dag_id']}/runs/{quote(result['run_id'], safe='')}" if result else ""
+        if not result:
+            return ""
+        run_id = quote(result["run_id"], safe="")
+        return f"{_page('dags')}/{result['dag_id']}/runs/{run_id}"
 
 
 def _returned(operator: Any, ti_key: Any) -> Mapping[str, Any]:

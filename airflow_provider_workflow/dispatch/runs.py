@@ -225,7 +225,8 @@ class InboxRuns:
             "message_id": message["id"],
         }
         if dead_letter:
-            return self.runs.find(dag_id, run_id_of(message["id"], self.inbox_id, DEAD_LETTER_PREFIX), conf)
+            run_id = run_id_of(message["id"], self.inbox_id, DEAD_LETTER_PREFIX)
+            return self.runs.find(dag_id, run_id, conf)
         return self.runs.find(dag_id, self.run_id(message), conf)
 
 

@@ -189,7 +189,11 @@ def observer(conn_id: str, base_url: str) -> Observer:
 
 
 def _tell_of_lease(
-    _call: Call[Any], answer: Mapping[str, Any], error: Exception | None, facts: dict[str, Any], **about: Any
+    _call: Call[Any],
+    answer: Mapping[str, Any],
+    error: Exception | None,
+    facts: dict[str, Any],
+    **about: Any,
 ) -> None:
     from airflow_provider_workflow.client.errors import InboxPausedError
 
@@ -207,7 +211,8 @@ def _tell_of_end(call: Call[Any], answer: Mapping[str, Any], error: Exception | 
     from airflow_provider_workflow.client.errors import LeaseExpiredError
 
     what, body, results = CALLS[call.name], call.json or {}, answer.get("results") or ()
-    message_ids = list(dict.fromkeys(body.get("message_ids") or [str(done.get("id")) for done in results]))
+    named = body.get("message_ids") or [str(done.get("id")) for done in results]
+    message_ids = list(dict.fromkeys(named))
     about = {**about, "message_ids": message_ids, "lease_id": body.get("lease_id"), "error": error}
     tell(what, count=len(results), **about)
     if what == "acknowledged" and (error is None or isinstance(error, LeaseExpiredError)):

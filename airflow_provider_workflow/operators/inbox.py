@@ -107,7 +107,13 @@ class LeaseOperator(WorkflowOperator):
     past_tense: ClassVar[str]
     """The action, for the log."""
 
-    def __init__(self, *, lease: Lease | Any, message_ids: Sequence[str] | Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        lease: Lease | Any,
+        message_ids: Sequence[str] | Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.lease = lease
         self.message_ids = message_ids

@@ -83,7 +83,9 @@ def application() -> FastAPI:
     for routes in (page, dead_letters):
         app.include_router(routes.of_connection, prefix="/api", dependencies=[*of_all, access.MAY_READ])
         app.include_router(
-            routes.changing, prefix="/api", dependencies=[*of_all, access.MAY_EDIT, Depends(_requires_page)]
+            routes.changing,
+            prefix="/api",
+            dependencies=[*of_all, access.MAY_EDIT, Depends(_requires_page)],
         )
     app.mount("/static", _Modules(directory=STATIC, check_dir=False))
     for kind in (PageError, TargetError, RequestValidationError, Exception):

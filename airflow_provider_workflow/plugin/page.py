@@ -120,7 +120,12 @@ def _silent(
     :param is_whole: these are all inboxes of the connection.
     """
     silent = [
-        {"inbox": inbox["id"], "title": inbox["name"] or inbox["id"], "why": why, "dags": inbox["listeners"]}
+        {
+            "inbox": inbox["id"],
+            "title": inbox["name"] or inbox["id"],
+            "why": why,
+            "dags": inbox["listeners"],
+        }
         for inbox in inboxes
         if (why := why_silent(inbox))
     ]
@@ -285,7 +290,8 @@ def list_messages(
     if cursor is None:
         in_service = {message[name] for message in listing["messages"] for name in ("run", "dead_letter")}
         by_id = {message["id"]: message for message in listed}
-        for message in _acknowledged((run for run in runs["recent"] if run.run_id not in in_service), reader):
+        acknowledged = [run for run in runs["recent"] if run.run_id not in in_service]
+        for message in _acknowledged(acknowledged, reader):
             # The run of a business key has another id than its message.
             if (same := by_id.get(message["id"])) is not None and same["run"] is None:
                 same["run"] = message["run"]
