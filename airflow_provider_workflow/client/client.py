@@ -43,8 +43,8 @@ class WorkflowClient(BaseClient):
     For the other parameters see ``BaseClient``.
 
     :param attempts: maximum number of attempts of a call, 1 or more.
-    :param seconds: limit for all requests together, from now on; a renewal of a user's tokens has its full
-        time. None for no limit.
+    :param seconds: limit for all requests together, from now on; None for no limit. A renewal of a user's
+        tokens that may take longer than another request has its full time.
     """
 
     def __init__(
