@@ -23,7 +23,6 @@ from airflow_provider_workflow.client.errors import (
     InvalidRequestError,
     RateLimitError,
     ServerError,
-    TransportError,
     WorkflowAPIError,
     WorkflowError,
 )
@@ -60,7 +59,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
 
     from airflow_provider_workflow.client.over_aiohttp import fault, next_chunk
 
-    token, is_new = await client.run(client.token_of(client.settings.scope))
+    token, _ = await client.run(client.token_of(client.settings.scope))
     request = client.build(api.events(inbox_id), token)
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     try:
@@ -74,7 +73,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             is_stream = response.status == 200 and response.content_type == "text/event-stream"
             # Not a compressed one: a few bytes could become many events.
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
-                raise await _refusal_of(client, response, request.timeout, token, is_new)
+                raise await _refusal_of(client, response, request.timeout, token)
             yield False
             rest, second, in_second = b"", clock.monotonic(), 0
             while chunk := await next_chunk(response):
@@ -100,7 +99,6 @@ async def _refusal_of(
     response: aiohttp.ClientResponse,
     seconds: float,
     token: AccessToken,
-    is_new: bool,
 ) -> WorkflowError:
     from airflow_provider_workflow.client.over_aiohttp import answer_of
 
@@ -117,8 +115,6 @@ async def _refusal_of(
     else:
         refused = failure(call, answer)
     client.observe(call, refused, clock.now())
-    if not is_new and client.drop_if_rejected(token, client.settings.scope, refused):
-        return TransportError(f"{refused}; it is repeated with a new token", sent=True)
     return refused
 
 

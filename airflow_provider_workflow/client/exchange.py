@@ -189,7 +189,7 @@ class BaseClient:
         answer = yield from self._send(call, token)
         if not (is_new or answer.is_success):
             error = failure(call, answer)
-            if self.drop_if_rejected(token, scope, error):
+            if self._drop_if_rejected(token, scope, error):
                 token, _ = yield from self.token_of(scope)
                 answer = yield from self._send(call, token)
         if not answer.is_success:
@@ -207,7 +207,7 @@ class BaseClient:
         # Raised here, it has no context, whose frames contain the answer.
         raise TransportError(f"{call.name}: {text}", sent=True)
 
-    def drop_if_rejected(self, token: AccessToken | None, scope: str, error: WorkflowAPIError) -> bool:
+    def _drop_if_rejected(self, token: AccessToken | None, scope: str, error: WorkflowAPIError) -> bool:
         """Drop the token if the error is about it: a new one may help (docs/service.md 11)."""
         is_rejected = error.status == 400 and error.code == "unauthenticated"
         if error.status == 401:

@@ -182,7 +182,7 @@ FAULTS = OF_DISPATCH + faults(
         "BaseClient._wait_at_gate": {
             "send calls while the service allows none": never("_gates"),
         },
-        "BaseClient.drop_if_rejected": {
+        "BaseClient._drop_if_rejected": {
             "keep a token that the service has refused": dropped("drop"),
         },
         "Waits.wait": {

@@ -19,7 +19,7 @@ from tests.unit.client.calls import SOME_ID
 from tests.unit.client.matrix.cells import check
 from tests.unit.client.matrix.test_broken import BROKEN, LINES
 from tests.unit.client.matrix.test_elsewhere import elsewhere, locations
-from tests.unit.client.matrix.test_statuses import SHAPES, STATUSES, refuses_the_token
+from tests.unit.client.matrix.test_statuses import SHAPES, STATUSES
 from tests.unit.client.scripted import Script, ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock
 
@@ -90,7 +90,7 @@ async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it
     for status in STATUSES:
         for title, shape in SHAPES.items():
             heard = await hear(shape.answer(status))
-            soon = status == 429 or status >= 500 or refuses_the_token(status, shape)
+            soon = status == 429 or status >= 500
             pause = SHORTLY if soon else FIVE_MINUTES
             says = f"The request for the event stream was answered with {status}"
             found[f"{status}, {title}"] = heard.complaint(pause, says)
