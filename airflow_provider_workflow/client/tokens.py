@@ -103,8 +103,8 @@ class TokenCache:
 
     def __init__(self) -> None:
         self._tokens: dict[Key, AccessToken] = {}
-        self.rejected: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """By token URL: tokens of users that this process does not send again, and why."""
+        self.rejected: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        """By token URL and client ID: tokens of users that this process does not send again, and why."""
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
 
@@ -152,7 +152,8 @@ class TokenCache:
             if cached is not None and cached.value == value:
                 del self._tokens[key]
                 if key.grant == USER_GRANT:
-                    self.rejected[key.token_url][value] = "the service rejected it before it expired"
+                    reason = "the service rejected it before it expired"
+                    self.rejected[key.token_url, key.client_id][value] = reason
 
     def forget(self, key: Key) -> None:
         """Remove a token, as the user has logged in again."""
@@ -225,13 +226,14 @@ def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Gen
         if (token := cache.postpone(key)) is not None:
             return token
         raise LoginRequiredError(key.user, user_tokens.NONE_STORED)
-    if clock.now() < stored.expires_at and stored.access_token not in cache.rejected[key.token_url]:
+    place = key.token_url, key.client_id
+    if clock.now() < stored.expires_at and stored.access_token not in cache.rejected[place]:
         # If it is due, the caller still uses it while the token endpoint is unavailable.
         token = cache.put(key, token_of_user(stored, issued=False))
         if clock.now() < stored.renew_at:
             return token
-    if (reason := cache.rejected[key.token_url].get(stored.refresh_token)) is not None:
+    if (reason := cache.rejected[place].get(stored.refresh_token)) is not None:
         raise LoginRequiredError(key.user, reason)
-    reject = cache.rejected[key.token_url].__setitem__
+    reject = cache.rejected[place].__setitem__
     renewed, issued = yield from user_tokens.renew(store, stored, key.user, reject)
     return cache.put(key, token_of_user(renewed, issued=issued))

@@ -197,8 +197,10 @@ def test_a_refresh_token_of_no_use_is_not_sent_again_until_the_user_has_logged_i
     with pytest.raises(LoginRequiredError) as again:
         asks(cache, DUE)
     assert str(again.value) == str(error)
-    corrected = token_key(replace(USER, token_url="https://corrected/token"), "external")
-    for stored, key in ((replace(DUE, access_token="new", refresh_token="new"), KEY), (DUE, corrected)):
+    elsewhere = token_key(replace(USER, token_url="https://corrected/token"), "external")
+    other = token_key(replace(USER, client_id="corrected"), "external")
+    new = replace(DUE, access_token="new", refresh_token="new")
+    for stored, key in ((new, KEY), (DUE, elsewhere), (DUE, other)):
         _, step = asks(cache, stored, key)
         assert isinstance(step, Call)
 
