@@ -148,7 +148,7 @@ def _value(text: str, start: int, levels: int) -> tuple[Any, int]:
 def _items(text: str, start: int, levels: int) -> tuple[Any, int]:
     """The object or list at a position, each of its values decoded by itself."""
     closing = _CLOSING.get(text[start : start + 1])
-    if not (closing and levels):
+    if not (closing and levels) or text.startswith(closing, _skip(text, start + 1)):
         raise ValueError("The value has no parts that are decoded by themselves")
     names: list[Any] = []
     values: list[Any] = []

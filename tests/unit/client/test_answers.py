@@ -213,6 +213,11 @@ def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(entry
     assert [message.get("id") for message in lease["results"]] == ["good", None, "last"]
 
 
+def test_an_empty_lease_with_a_defect_is_empty() -> None:
+    lease = leased(b'{"lease_id": null, "results": [ ], "inbox_attributes": {"paused_reason": "cl\xe9"}}')
+    assert lease["results"] == []
+
+
 ODD_INBOX = {"id": "i", "status": "paused", "name": 5, "paused_reason": ["x"], "notification_url": {}}
 BARE = {"inbox_attributes": None, "results": [{"id": "a", "message_attributes": None}]}
 READ_INBOX = {**ODD_INBOX, "name": None, "paused_reason": None, "notification_url": None}
