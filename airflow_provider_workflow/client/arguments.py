@@ -190,7 +190,7 @@ def _split(address: str) -> SplitResult | None:
         parts = urlsplit(address)
         host = (parts.hostname or "").encode("idna")  # fails where the look-up of the host would
         # Such as "https:/host", after a scheme was added.
-        is_typo = parts.hostname in SCHEMES and parts.port is None
+        is_typo = parts.hostname in SCHEMES and parts.port is None and bool(parts.path)
         usable = parts.scheme in SCHEMES and bool(host) and parts.port != 0 and not is_typo
     except ValueError:
         return None

@@ -77,6 +77,10 @@ def test_a_host_that_is_no_web_address_is_named(host: str) -> None:
     assert "pw" not in problem
 
 
+def test_a_host_may_have_the_name_of_a_scheme() -> None:
+    assert build(host="http", scheme="http", port=8080).base_url == "http://http:8080"
+
+
 @pytest.mark.parametrize("timeout", [0, 3601, "nan", "5 s"])
 def test_a_timeout_out_of_range_is_named(timeout: Any) -> None:
     assert problems({"timeout": timeout}) == ["timeout must be a number of seconds above 0 and up to 3600"]
