@@ -99,12 +99,14 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
         error.fix = _of_token(error, settings) if is_of_token else _of_api(error, call, settings)
         if settings.connection_id:
             host = host_of(settings.token_url if is_of_token else settings.base_url)
-            rejected = f"{host} rejects the credentials of the connection {settings.connection_id!r}"
-            error.args = (f"{rejected} ({error.reason}): {error.fix}",)
+            is_rejected = error.code or error.status in (401, 403)
+            does = "rejects the credentials of" if is_rejected else "gives no access token for"
+            what = f"{host} {does} the connection {settings.connection_id!r}"
+            error.args = (f"{what} ({error.reason}): {error.fix}",)
     elif isinstance(error, RateLimitError):
         error.fix = "too many requests were made; try again later"
     elif isinstance(error, ServerError):
-        error.fix = "the service reports an internal error; try again later"
+        error.fix = "try again later"
     elif is_of_token:
         rule = "it must be the token endpoint exactly as the service gives it"
         error.fix = _of_address(error, "Token URL", settings.token_url, rule)
