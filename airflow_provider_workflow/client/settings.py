@@ -8,11 +8,13 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from errno import EFBIG, EINVAL
-from functools import lru_cache
 from stat import S_ISREG
+from threading import Condition
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
+
+from cachetools import LRUCache, cached
 
 from airflow_provider_workflow.client.arguments import base_url, check_addresses
 from airflow_provider_workflow.client.errors import ConfigurationError
@@ -72,7 +74,8 @@ OF_VERIFY = "verify must be true, false or the path of a file with CA certificat
 OF_VARIABLE = "{name} names a file that {{reason}} (correct or unset it)"
 
 
-@lru_cache
+# Of the triggers that begin together, one loads them.
+@cached(LRUCache(128), condition=Condition())
 def _context_of(certificates: str) -> ssl.SSLContext:
     """
     A context that trusts CA certificates in PEM format; kept, as to load them takes 20 ms or more.

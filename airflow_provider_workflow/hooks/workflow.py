@@ -128,8 +128,8 @@ class WorkflowHook(BaseHook):
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
-        for name in ("client", "over_aiohttp"):  # as aiohttp takes half a second
-            await asyncio.to_thread(__import__, f"airflow_provider_workflow.client.{name}")
+        # In a thread, as aiohttp takes half a second.
+        await asyncio.to_thread(__import__, "airflow_provider_workflow.client.over_aiohttp")
         from airflow_provider_workflow.client.client import AsyncWorkflowClient
         from airflow_provider_workflow.client.over_aiohttp import shared_session
 
@@ -137,7 +137,8 @@ class WorkflowHook(BaseHook):
             connection = await get_async_connection(self.workflow_conn_id)
         except AirflowNotFoundException as error:
             raise ConfigurationError([why_missing(self.workflow_conn_id)]) from error
-        settings = settings_of(connection, self.workflow_conn_id)
+        # In threads, as they read files of certificates.
+        settings = await asyncio.to_thread(settings_of, connection, self.workflow_conn_id)
         async with shared_session(await asyncio.to_thread(settings.tls), max_event_streams()) as session:
             # Tokens are not masked here: a triggerer would keep them all.
             yield AsyncWorkflowClient(
