@@ -156,6 +156,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
             self.limits,
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
+            ended=self._killed,
         )
         return batches.run()
 

@@ -6,8 +6,8 @@ message may end the process, and must not use up the deliveries of sound ones:
 
 - The first lease of a drain is one message. The next ones double, up to ``batch_size``, until one brings a
   message that was delivered before: then the next is one message again.
-- Messages share a call only on their first delivery. Of those that were delivered before, a lease calls one,
-  alone, and releases the others.
+- Messages share a call only if no earlier delivery may have called the function. Of the others, a lease
+  calls one, alone, and releases the rest.
 - A message for which the function fails alone keeps its lease. A batch for which it raises is released.
 - With a dead-letter DAG a message on its fourth delivery becomes a dead letter without a call; on its
   fifth, if this task released it without one.
@@ -134,8 +134,8 @@ class Batches:
                 self._check_that_nothing_is_leased()
                 return
             self._leased += len(lease.messages)
+            was_delivered = any(self._calls(message) > 1 for message in lease.messages)
             self._work_on(lease)
-            was_delivered = any(_deliveries(message) > 1 for message in lease.messages)
             self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
 
     def _next_count(self) -> int:
@@ -175,8 +175,9 @@ class Batches:
                 raise self.ended
             took = 0.0
             for batch in self._batches_of(lease):
-                # The next call may take as long as the last one.
-                if lease.seconds_left() > took and not self._outcomes.may_be_broken:
+                # The next call may take as long as the last one; the last one of a message must not wait.
+                needed = 0 if _deliveries(batch[0]) >= LAST_CALL else took
+                if lease.seconds_left() > needed and not self._outcomes.may_be_broken:
                     took = self._call(lease, batch)
             self.working = False
         except BaseException as error:
@@ -197,8 +198,8 @@ class Batches:
         """What the function is called with; dead letters are acknowledged, and what must wait is released."""
         messages = [message for message in lease.messages if not self._is_dead(message, lease)]
         self._acknowledge(lease)
-        shared = [message for message in messages if _deliveries(message) <= 1]
-        alone = [message for message in messages if _deliveries(message) > 1]
+        shared = [message for message in messages if self._calls(message) <= 1]
+        alone = [message for message in messages if self._calls(message) > 1]
         # For the others it is too late after their next delivery.
         postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
@@ -265,17 +266,20 @@ class Batches:
 
         :raises TargetError: Airflow does not answer.
         """
-        # A delivery without a call has ended no process.
-        last = LAST_SAFE_DELIVERY + (message["id"] in self._postponed)
-        is_last = _deliveries(message) >= last
+        is_last = self._calls(message) >= LAST_SAFE_DELIVERY
         if self._letters is None or not (
             self._letters.is_found(message)
             or (is_last and self._start_dead_letter(message, lease, UNKNOWN_END))
         ):
             return False
         self._uncalled.discard(message["id"])
-        self._finished.append(message["id"])
+        self._finish(message["id"])
         return True
+
+    def _finish(self, message_id: str) -> None:
+        """Let a dead letter be acknowledged, and not fail the task."""
+        self._outcomes.failed.pop(message_id, None)
+        self._finished.append(message_id)
 
     def _start_dead_letter(self, message: types.LeasedMessage, lease: HeldLease, cause: str) -> bool:
         """Start the run of a dead letter, unless another process may soon work on the message."""
@@ -292,7 +296,7 @@ class Batches:
         is_at_fault = error is None or self._has_processed
         is_due = self._letters is not None and self._letters.is_due(message)
         if is_at_fault and is_due and self._start_dead_letter(message, lease, cause):
-            self._finished.append(message["id"])
+            self._finish(message["id"])
             self._acknowledge(lease)
         else:
             self._outcomes.add_failed(message, cause, error)
@@ -314,6 +318,10 @@ class Batches:
                     raise
                 log.warning("Inbox %s: an acknowledgement failed, and is repeated: %s", self.inbox, error)
                 clock.sleep(PAUSE_SECONDS)
+
+    def _calls(self, message: types.LeasedMessage) -> int:
+        """The deliveries of a message that may have called the function; those that were released did not."""
+        return _deliveries(message) - (message["id"] in self._postponed)
 
     def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
         ids = list(message_ids)

@@ -198,19 +198,25 @@ def test_a_message_that_fails_alone_keeps_its_lease_and_the_work_goes_on(bench: 
     assert bench.states == {"a": "leased"}
 
 
-def test_a_message_that_is_processed_after_it_failed_does_not_fail_the_task(bench: Workbench) -> None:
+@pytest.mark.parametrize("processed", [2, 1])
+def test_a_message_that_failed_and_is_processed_or_a_dead_letter_then_does_not_fail_the_task(
+    bench: Workbench, processed: int
+) -> None:
     def meanwhile(ids: list[str]) -> None:
         if ids == ["b"]:
             of_a, _ = bench.service.store.messages.summary(bench.inbox_id)["leases"]
             bench.service.store.messages.expire(bench.inbox_id, of_a["lease_id"])
-            function.bad.clear()
+            if processed == 2:
+                function.bad.clear()
 
+    bench.allow_dead_letters(after=2)
     function = Function({"a"}, meanwhile=meanwhile)
     bench.put("a", "b")
     result = batches(bench, function).run()
 
     assert function.ids == [["a"], ["b"], ["a"]]
-    assert result["processed"]["count"] == 2
+    assert result["processed"]["count"] == processed
+    assert bench.states == {}
 
 
 @pytest.mark.parametrize(("attempt", "calls"), [(1, 2), (3, 8), (9, 64)])
@@ -282,6 +288,30 @@ def test_messages_that_may_not_wait_are_called_alone_and_are_no_dead_letters_if_
 
     assert function.ids == [["new1"], ["new2", "new3"], ["old1"], ["old2"], ["old3"], ["new4"]]
     assert bench.states == bench.dead_letters == {}
+
+
+def test_a_last_call_is_made_even_if_it_may_take_too_long(bench: Workbench, fake_clock: FakeClock) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    function = Function(meanwhile=lambda ids: fake_clock.advance(140))
+    bench.allow_dead_letters()
+    bench.put("new")
+    bench.put("old1", "old2", lease_count=2)
+    batches(bench, function, max_messages=3).run()
+
+    assert function.ids == [["new"], ["old1"], ["old2"]]
+
+
+def test_messages_that_were_released_for_lack_of_time_share_a_call(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
+    function = Function(meanwhile=lambda ids: fake_clock.advance(140))
+    bench.put("new1", "new2", "new3")
+    bench.put("old", lease_count=1)
+    bench.put("new4", "new5", "new6")
+    batches(bench, function).run()
+
+    assert function.ids == [["new1"], ["new2", "new3"], ["old"], ["new4"], ["new5", "new6"]]
 
 
 def test_a_retry_that_processes_some_messages_fails_while_others_are_leased(bench: Workbench) -> None:

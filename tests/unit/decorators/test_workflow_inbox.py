@@ -163,20 +163,22 @@ def test_a_task_that_is_being_ended_releases_the_batch_that_it_works_on(bench: W
         operators[0].on_kill()
 
     operators.append(operator_of(work))
-    operators[0].on_kill()
     bench.put("a")
     with pytest.raises(TaskKilled):
         operators[0].execute(bench.context)  # type: ignore[arg-type]
     assert bench.states == {"a": "available"}
 
 
-def test_a_task_that_is_ended_before_or_after_it_has_worked_raises_nothing(bench: Workbench) -> None:
-    operator = operator_of(of_orders(nothing))
-    operator.on_kill()
+def test_a_task_that_is_ended_before_it_has_worked_leases_nothing(bench: Workbench) -> None:
+    ended, operator = operator_of(of_orders(nothing)), operator_of(of_orders(nothing))
+    ended.on_kill()
     bench.put("a")
+    with pytest.raises(TaskKilled):
+        ended.execute(bench.context)  # type: ignore[arg-type]
+    assert bench.states == {"a": "available"}
+
     operator.execute(bench.context)  # type: ignore[arg-type]
     operator.on_kill()
-
     assert bench.states == {}
 
 
