@@ -139,7 +139,10 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
             title = f"You must not start runs of the DAG {started_dag_id}"
             raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
     earlier = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (), stored.run_after)
-    if existing_run := reader.run(letter_replay.run_id, earlier.get(letter_replay.run_id, ())):
+    if earlier:
+        if (existing_run := reader.run(letter_replay.run_id, earlier[letter_replay.run_id])) is None:
+            title = "It was replayed with a DAG whose runs you may not read"
+            raise PageError(409, "rejected", title, "ask someone who may read them")
         return answer({**existing_run, "outcome": "existing"})
     runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"
     if request.reason:

@@ -107,7 +107,9 @@ def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, bur
     run_id = run_id_of_key(["payload.order_id", "A-1"], INBOX_ID)
     for message_id in ("bad", "worse"):
         buried.bury(message_id, {"order_id": "A-1"}, changed={"target_run_id": run_id})
-    assert cli("dead-letters", "replay", "bad", "-o", "json").json["started"]["ids"] == ["bad"]
+    buried.database.add_dag("other")
+    elsewhere = ("--trigger-dag-id", "other", "-o", "json")
+    assert cli("dead-letters", "replay", "bad", *elsewhere).json["started"]["ids"] == ["bad"]
 
     letters = cli("dead-letters", "list", "-o", "json").json
     assert {letter["message_id"]: len(letter["replays"]) for letter in letters} == {"bad": 1, "worse": 0}

@@ -227,7 +227,7 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
 
 
 def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
-    op: TestClient, buried: Burying
+    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buried.database.add_dag("other")
     run_id = buried.bury("a")
@@ -235,6 +235,10 @@ def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
 
     assert [run["outcome"] for run in replays] == ["started", "existing", "existing"]
     assert {run["dag_id"] for run in replays} == {"other"}
+    deny(monkeypatch, "other", "GET")
+    hidden = replay(op, run_id)
+    assert hidden.status_code == 409
+    assert "whose runs you may not read" in hidden.text
     assert buried.replays() == {}
 
 
