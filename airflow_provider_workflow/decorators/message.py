@@ -57,9 +57,6 @@ class MessagePlaceholder:
     def __getitem__(self, key: str | int) -> MessagePlaceholder:
         return MessagePlaceholder((*self._path, key))
 
-    def __bool__(self) -> bool:
-        raise TypeError(f"A MessagePlaceholder is neither true nor false: {NO_VALUE}")
-
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"A MessagePlaceholder has no {name!r}: {NO_VALUE}")
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import ParamValidationError
 
@@ -278,10 +279,14 @@ def test_what_needs_a_value_fails_when_the_file_is_parsed(asked: Callable[[Any],
         asked(PART)
 
 
-@pytest.mark.parametrize("asked", [bool, operator.attrgetter("get")])
-def test_what_decides_by_it_says_where_to_decide(asked: Callable[[Any], object]) -> None:
-    with pytest.raises((AttributeError, TypeError), match=r"decide in one \(@task.branch\), or .* match="):
-        asked(PART)
+def test_a_method_of_a_value_says_where_to_decide() -> None:
+    with pytest.raises(AttributeError, match=r"decide in one \(@task.branch\), or .* match="):
+        PART.get("vip")
+
+
+def test_an_operator_that_tests_its_arguments_takes_a_part_of_the_message() -> None:
+    printing = PythonOperator(task_id="print", python_callable=print, op_kwargs=PART)
+    assert printing.op_kwargs is PART
 
 
 def test_it_may_be_copied_and_pickled() -> None:
