@@ -75,7 +75,7 @@ def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Fault | None]:
 
 
 def _check_references(schema: Mapping[str, Any], kind: Any, registry: Any) -> None:
-    contents = {"$schema": kind.ID_OF(kind.META_SCHEMA), **schema}
+    contents = {**schema, "$schema": kind.ID_OF(kind.META_SCHEMA)}  # an unknown one counts as the newest
     root = registry.with_contents([("", contents)])[""]
     unchecked = [(root, registry.resolver_with_root(root))]
     while unchecked:

@@ -124,10 +124,18 @@ def test_a_path_that_a_sender_makes_up_is_one_short_line() -> None:
         ({"multipleOf": 0.01}, float("inf")),
         ({"multipleOf": 0.01}, 10**400),
         ({"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"n": {"required": True}}}, {}),
+        (
+            {
+                "$schema": "https://a.example/of-our-own",
+                "$ref": "#/$defs/n",
+                "$defs": {"n": {"type": "null"}},
+            },
+            1,
+        ),
         ({"items": {"$ref": "#"}}, any_json.decode("[" * 5000 + "]" * 5000)),
     ],
 )
-def test_a_payload_that_is_too_deep_or_large_for_a_check_is_invalid(schema: Any, payload: Any) -> None:
+def test_a_payload_that_an_odd_schema_or_its_size_makes_invalid_is_invalid(schema: Any, payload: Any) -> None:
     with pytest.raises(InvalidPayloadError):
         checker(schema)(payload)
 
