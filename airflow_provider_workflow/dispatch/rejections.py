@@ -109,8 +109,8 @@ class Rejections:
         if dag_id in self.started and self._new_in_a_row[dag_id] >= MOST_IN_A_ROW:
             self.started.discard(dag_id)
             raise TargetError(
-                f"Airflow rejected {MOST_IN_A_ROW} new messages for the DAG {dag_id!r} in a row,"
-                f" the last one with: {rejection.cause}. No message is lost."
+                f"{MOST_IN_A_ROW} new messages were rejected in a row for the DAG {dag_id!r}, the last one"
+                f" with: {rejection.cause}. No message is lost."
             )
 
     def decide(self, *, at_the_end: bool = False) -> list[Rejection]:
@@ -209,9 +209,9 @@ def target_error(rejections: list[Rejection], attempt: int) -> TargetError:
     :param attempt: try of the task, 1 or more.
     """
     last = rejections[-1]
-    number = f"{len(rejections)} messages" if len(rejections) > 1 else "a message"
+    were = f"{len(rejections)} messages were" if len(rejections) > 1 else "A message was"
     return TargetError(
-        f"Airflow rejected {number} for the DAG {last.dag_id!r}, and this task has started no run of it:"
-        f" {last.cause}. Correct the DAG (its params, its timetable, or the pattern of run ids). The next try"
-        f" probes up to {probes_of(attempt + 1)} new messages, one at a time; no message is lost."
+        f"{were} rejected for the DAG {last.dag_id!r}, of which this task has started no run: {last.cause}."
+        " Correct the schema, or the DAG (its params, its timetable, or the pattern of run ids). The next"
+        f" try probes up to {probes_of(attempt + 1)} new messages, one at a time; no message is lost."
     )

@@ -63,9 +63,7 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
-            cause = _without_values(error)
-            fix = "convert the value first, such as by to_number()"
-            raise UnroutableError(f"{field} cannot be evaluated on it: {cause}; {fix}") from None
+            raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
 
     return value_of
 
@@ -138,7 +136,9 @@ def _without_values(error: Exception) -> str:
 
     if isinstance(error, JMESPathTypeError):
         types = " or ".join(map(str, error.expected_types))
-        return f"{error.function_name}() takes {types}, and was given {plain(str(error.actual_type))}"
+        text = f"{error.function_name}() takes {types}, and was given {plain(str(error.actual_type))}"
+        is_digits = error.actual_type == "string" and "number" in error.expected_types
+        return f"{text}; convert it first, by to_number()" if is_digits else text
     return type(error).__name__
 
 

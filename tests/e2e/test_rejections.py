@@ -24,7 +24,7 @@ MARKED = {
     "customer": {"cards": [{"number": CARD, "notes": [{"text": f"see {MARK}"}]}], MARK: CARD},
 }
 GOOD = {"amount": 1, "note": GOOD_MARK}
-NO_RUN = "has started no run of it"
+NO_RUN = "of which this task has started no run"
 EVENTS = "what the triggerer writes of every event"
 LINES_OF_AIRFLOW = {
     "what the task's supervisor writes of a rejection": re.compile(
@@ -46,7 +46,7 @@ REJECTIONS: dict[str, tuple[str, str, list[Any], str]] = {
     "one message": ("listener", "picky", [GOOD, MARKED], "param message"),
     "one message of an operator": ("dispatcher", "picky", [GOOD, MARKED], "param message"),
     "one message that is only logged": ("listener_that_logs", "picky", [GOOD, MARKED], "param message"),
-    "twenty in a row": ("dispatcher", "picky", [GOOD, *[MARKED] * 25], "rejected 20 new messages"),
+    "twenty in a row": ("dispatcher", "picky", [GOOD, *[MARKED] * 25], "20 new messages were rejected"),
     "an expression": ("listener_of_cards", "target", [MARKED], "match cannot be evaluated on it"),
 }
 """

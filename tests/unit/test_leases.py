@@ -184,11 +184,12 @@ def test_the_error_of_a_target_says_what_it_rejected_and_what_the_next_try_does(
     first, second = listener.next_try(), listener.next_try()
 
     assert str(first) == (
-        "Airflow rejected a message for the DAG 'handle', and this task has started no run of it:"
-        " value_error (status 400): param customer. Correct the DAG (its params, its timetable, or the"
-        " pattern of run ids). The next try probes up to 2 new messages, one at a time; no message is lost."
+        "A message was rejected for the DAG 'handle', of which this task has started no run:"
+        " value_error (status 400): param customer. Correct the schema, or the DAG (its params, its"
+        " timetable, or the pattern of run ids). The next try probes up to 2 new messages, one at a time; no"
+        " message is lost."
     )
-    assert "rejected 2 messages for the DAG" in str(second)
+    assert str(second).startswith("2 messages were rejected for the DAG")
 
 
 @pytest.mark.parametrize("dead_letters", [True, False])
@@ -251,7 +252,7 @@ def test_a_hand_off_of_which_the_target_rejects_all_is_left_to_its_lease(bench: 
     bench.put(*"abc")
     bench.supervisor.refuse("", REJECTED)
 
-    with pytest.raises(TargetError, match="rejected 3 messages"):
+    with pytest.raises(TargetError, match="3 messages were rejected"):
         bench.dispatcher().drain(bench.lease())
     assert bench.states == {"a": "leased", "b": "leased", "c": "leased"}
     assert bench.service.count("lease") == 1
