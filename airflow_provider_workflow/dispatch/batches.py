@@ -288,7 +288,11 @@ class Batches:
         return self._letters.start(message, None, Reason.FAILED, cause)
 
     def _settle_failed(
-        self, lease: HeldLease, message: types.LeasedMessage, cause: str, error: Exception | None
+        self,
+        lease: HeldLease,
+        message: types.LeasedMessage,
+        cause: str,
+        error: Exception | None,
     ) -> None:
         """Make a dead letter of a failed message, or leave it to its lease."""
         observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)

@@ -124,7 +124,11 @@ class DeadLetters:
             return True
 
     def start(
-        self, message: types.LeasedMessage, target_dag_id: str | None, reason: Reason, cause: str
+        self,
+        message: types.LeasedMessage,
+        target_dag_id: str | None,
+        reason: Reason,
+        cause: str,
     ) -> bool:
         """
         Start the run of a dead letter, or find it.

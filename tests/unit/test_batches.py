@@ -301,9 +301,7 @@ def test_a_last_call_is_made_even_if_it_may_take_too_long(bench: Workbench, fake
     assert function.ids == [["new"], ["old1"], ["old2"]]
 
 
-def test_messages_that_were_released_for_lack_of_time_share_a_call(
-    bench: Workbench, fake_clock: FakeClock
-) -> None:
+def test_messages_released_for_lack_of_time_share_a_call(bench: Workbench, fake_clock: FakeClock) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
     function = Function(meanwhile=lambda ids: fake_clock.advance(140))
     bench.put("new1", "new2", "new3")

@@ -129,22 +129,15 @@ def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
     assert emulator.count("list_inboxes") == 1
 
 
-def test_a_gate_that_closes_again_is_waited_for_again(fake_clock: FakeClock) -> None:
-    earlier, later = sent(Family.GUESS), sent(Family.GUESS)
-    close(earlier, 60)
+def test_a_gate_is_never_opened_earlier_and_waited_for_again_if_it_closes(fake_clock: FakeClock) -> None:
+    first, second, third = (sent(Family.GUESS) for _ in range(3))
+    close(first, 60)
+    close(second, 1)
     guess = WorkflowClient(SETTINGS).attempt(make("guess"))
     assert next(guess) == Pause(60)
     fake_clock.advance(60)
-    close(later, 5)
+    close(third, 5)
     assert next(guess) == Pause(5)
-
-
-@pytest.mark.usefixtures("fake_clock")
-def test_a_gate_is_never_opened_earlier() -> None:
-    earlier, later = sent(Family.GUESS), sent(Family.GUESS)
-    close(earlier, 50)
-    close(later, 1)
-    assert first_step(Family.GUESS) == Pause(50)
 
 
 @pytest.mark.parametrize("status", [202, 500])

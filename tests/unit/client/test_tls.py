@@ -7,7 +7,10 @@ import logging
 import shutil
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
@@ -77,16 +80,23 @@ def test_certificates_are_loaded_once_and_again_when_the_file_has_others(ca: str
     assert settings.tls() is not first
 
 
-def test_what_openssl_trusts_is_trusted_as_by_airflow_itself(
-    make_send: MakeSender,
-    secure: ScriptedServer,
-    ca: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_openssl_trusts_is_trusted_as_by_airflow_itself_and_loaded_once(
+    make_send: MakeSender, secure: ScriptedServer, ca: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = secure.settings(verify=True)
     default = settings.tls()
     assert default is not None
     monkeypatch.setenv("SSL_CERT_FILE", ca)
+    create, another = ssl.create_default_context, Barrier(2, timeout=0.2)
+
+    def load(**of: str) -> ssl.SSLContext:
+        with suppress(BrokenBarrierError):  # there is no other
+            another.wait()
+        return create(**of)
+
+    monkeypatch.setattr(ssl, "create_default_context", load)
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: settings.tls(), range(8)))) == 1
     assert make_send(settings)(api.get_inbox(SOME_ID))["id"] == SOME_ID
     both = settings.tls()
     assert both is not None

@@ -20,23 +20,9 @@ NO_RUNS = [{"conf": conf, "state": "failed"} for conf in (None, {}, {"message": 
 @pytest.mark.parametrize(
     ("statuses", "runs", "text", "holds", "complete"),
     [
-        (
-            ("acked", "acked"),
-            [*map(run_of, "ba"), *NO_RUNS],
-            "2 messages, 2 runs, 0 lost, 0 twice",
-            True,
-            True,
-        ),
+        (("acked",) * 2, [*map(run_of, "ba"), *NO_RUNS], "2 messages, 2 runs, 0 lost, 0 twice", True, True),
         (("acked", "acked"), [run_of("a")], "2 messages, 1 runs, 1 lost, 0 twice", False, False),
         (("acked", "acked"), [*map(run_of, "aab")], "2 messages, 3 runs, 0 lost, 1 twice", False, False),
-        (("acked",), [*map(run_of, "ab")], "1 messages, 2 runs, 0 lost, 0 twice", True, False),
-        (
-            ("acked",),
-            [run_of("a", "running")],
-            "1 messages, 1 runs, 0 lost, 0 twice; 1 of the runs not successful so far",
-            True,
-            False,
-        ),
         (
             ("leased", "available"),
             [],

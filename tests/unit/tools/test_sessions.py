@@ -1,20 +1,13 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 
-from tools.sessions import end_sessions, members
+from tools.sessions import members
 
 SHELL = "(trap '' TERM; sleep 60) & sleep 60"
 """A process with a child that ignores SIGTERM."""
-
-
-def _start(command: str) -> int:
-    session = subprocess.Popen(["sh", "-c", command], start_new_session=True).pid
-    _await(lambda: len(members(session)) == 3)
-    return session
 
 
 def _await(condition) -> None:
@@ -22,13 +15,6 @@ def _await(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def test_ending_a_session_ends_the_orphans_of_a_killed_leader():
-    session = _start(SHELL)
-    os.kill(session, 9)
-    end_sessions([session], grace=0.2)
-    _await(lambda: not members(session))
 
 
 def test_what_is_guarded_by_a_watchdog_does_not_outlive_a_killed_owner():
