@@ -176,6 +176,8 @@ class Rejections:
             return False
         if self.dead_letters.start(message, rejection.dag_id, reason, rejection.cause):
             self.finish(lease, message["id"])
+        else:
+            observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
         return True
 
     def _leave(self, rejection: Rejection) -> None:
