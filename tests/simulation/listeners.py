@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -155,7 +156,8 @@ class Listener:
         ended = partial(self._trigger_ended, deferral)
         trigger = self._new_process(f"{self.name} trigger", ended)
         trigger.seen.is_trigger = True
-        trigger.on_frozen = lambda seconds: None
+        # Another triggerer takes over what a frozen one has.
+        trigger.on_frozen = lambda seconds: self._trigger_lost(deferral, seconds)
         if trigger.doom is not None and trigger.doom.kind not in ("kill", "freeze"):
             trigger.doom = None
         work = partial(leased_by_trigger, self.world, self.inbox, deferral.limit, deferral.seconds)
@@ -168,13 +170,17 @@ class Listener:
         if deferral is not self.deferral:
             return  # Airflow drops the event of a trigger that no task waits for.
         if isinstance(outcome, Killed):
-            world.scheduler.after(TRIGGERER_SECONDS, lambda: self._trigger_again(deferral))
+            self._trigger_lost(deferral)
         elif isinstance(outcome, Event):
             self.deferral = Deferred(deferral.limit, deferral.seconds, deferral.so_far)
             world.scheduler.after(world.hand_off_seconds(), lambda: self._execute(outcome))
         else:
             self.deferral = None
             self._failed(outcome, 0.0)
+
+    def _trigger_lost(self, deferral: Deferred, seconds: float = math.inf) -> None:
+        if seconds > TRIGGERER_SECONDS:
+            self.world.scheduler.after(TRIGGERER_SECONDS, lambda: self._trigger_again(deferral))
 
     def _trigger_again(self, deferral: Deferred) -> None:
         if deferral is self.deferral:
