@@ -200,6 +200,9 @@ class Batches:
         self._acknowledge(lease)
         shared = [message for message in messages if self._calls(message) <= 1]
         alone = [message for message in messages if self._calls(message) > 1]
+        if alone and _deliveries(alone[0]) % 2 == 0:
+            # Of messages that stay together, one that ends the process is not always before the others.
+            alone.reverse()
         # For the others it is too late after their next delivery.
         postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
