@@ -192,8 +192,7 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.limits = Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        self._starts_runs = trigger_dag_id is not None
-        if not (self._starts_runs or self.MAY_START_NONE):
+        if trigger_dag_id is None and not self.MAY_START_NONE:
             raise ValueError(NO_TARGET)
         check_routes(trigger_dag_id, match, once_per, trace_context)
         self._check_payload = check_schema(schema, trigger_dag_id)
@@ -209,17 +208,17 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
         self.unmatched = unmatched
+        self._given = {name for name in DispatchingOperator.template_fields if getattr(self, name)}
 
     def _read_rendered(self) -> None:
         """Let the templated names be strings, after Airflow has rendered them."""
-        required = {"inbox", "workflow_conn_id"} | ({"trigger_dag_id"} if self._starts_runs else set())
-        for field in self.template_fields:
+        for field in DispatchingOperator.template_fields:
             value = getattr(self, field)
             if not isinstance(value, Mapping):
-                setattr(self, field, rendered(field, value, optional=field not in required))
+                setattr(self, field, rendered(field, value, optional=field not in self._given))
         targets: Any = self.trigger_dag_id
         targets = targets if isinstance(targets, Mapping) else [targets]
-        if self._starts_runs and self.dead_letter_dag_id in targets:
+        if self.dead_letter_dag_id is not None and self.dead_letter_dag_id in targets:
             raise ValueError(SAME_DAG)
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:

@@ -46,10 +46,15 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     ui_color = "#dbe7ff"
 
     def __init__(
-        self, *, conf: Mapping[str, Any] | Any = None, trigger_dag_id: str | None = None, **kwargs: Any
+        self,
+        *,
+        conf: Mapping[str, Any] | Any = None,
+        trigger_dag_id: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.conf = conf
+        self._has_conf = conf is not None
         self.trigger_dag_id = trigger_dag_id
         if trigger_dag_id is not None:
             check_string("trigger_dag_id", trigger_dag_id)
@@ -67,7 +72,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         from airflow_provider_workflow.dispatch.run_errors import RunRejected
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
-        conf = context["dag_run"].conf if self.conf is None else self.conf
+        conf = self.conf if self._has_conf else context["dag_run"].conf
         if not isinstance(conf, Mapping):
             raise AirflowFailException(
                 f"The dead letter cannot be replayed: conf must be a dictionary, not a {type(conf).__name__};"

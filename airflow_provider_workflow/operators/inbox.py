@@ -97,7 +97,7 @@ class LeaseOperator(WorkflowOperator):
     Returns the numbers of messages ``done``, and of those whose lease had ended before (``lease_ended``).
 
     :param lease: what a ``WorkflowInboxSensor`` with ``acknowledge="manual"`` returned (templated).
-    :param message_ids: up to 100 ids of the lease (templated); None for all of it.
+    :param message_ids: up to 100 ids of the lease (templated); without them all of it.
     """
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
@@ -117,11 +117,14 @@ class LeaseOperator(WorkflowOperator):
         super().__init__(**kwargs)
         self.lease = lease
         self.message_ids = message_ids
+        self._ends_all = message_ids is None
 
     def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
         """End the lease of these messages."""
         from airflow_provider_workflow.client.errors import LeaseExpiredError
 
+        if self.message_ids is None and not self._ends_all:
+            raise ValueError("message_ids was rendered to None: the task that gives them returned nothing")
         inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
         try:
             answer = getattr(self.hook, self.hook_method)(inbox_id, lease_id, ids) if ids else {}

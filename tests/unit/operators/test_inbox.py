@@ -143,13 +143,24 @@ def test_a_lease_that_is_none_is_named(connected: Any, lease: Any) -> None:
     assert connected.requests == []
 
 
-@pytest.mark.parametrize("ids", ["a", [1]])
+@pytest.mark.parametrize("ids", ["a", [1], None])
 def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, ids: Any) -> None:
-    lease = lent(bench, "a")
-
+    operator = WorkflowAcknowledgeOperator(task_id="t", lease=lent(bench, "a"), message_ids="{{ a }}")
+    operator.message_ids = ids  # as Airflow renders it: None if the task that gives them returned nothing
     with pytest.raises(ValueError, match=r"^message_ids"):
-        WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=ids).execute({})
+        operator.execute({})
     assert bench.service.count("ack") == 0
+
+
+def test_what_is_rendered_to_none_was_given_and_fields_of_a_subclass_are_its_own(bench: Workbench) -> None:
+    class Mine(WorkflowInboxDispatchOperator):
+        template_fields = (*WorkflowInboxDispatchOperator.template_fields, "tables")
+        tables = ()
+
+    operator = Mine(task_id="t", inbox=INBOX, trigger_dag_id="handle", match="{{ a }}")
+    operator.match = None
+    with pytest.raises(ValueError, match="match was rendered to None"):
+        operator.execute(bench.context)
 
 
 def test_what_a_template_may_hold_is_templated() -> None:
