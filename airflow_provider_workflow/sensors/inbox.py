@@ -98,12 +98,12 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     ) -> None:
         if "poke_interval" in kwargs:
             raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
-        intervals(poll_interval, max_poll_interval)
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        intervals(poll_interval, max_poll_interval if deferrable else poll_interval)
         super().__init__(trigger_dag_id=trigger_dag_id, poke_interval=poll_interval, **kwargs)
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = flag("wake_on_events", wake_on_events)
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = deferrable
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
@@ -136,11 +136,12 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             self.poke_interval = max(self.poke_interval, self._least_interval)
         self._usual_interval = self.poke_interval
         try:
-            with closing(self.hook):
-                return super().execute(context)
+            return super().execute(context)
         except AirflowSensorTimeout:
             if self._alarm is None:
                 raise
+        finally:
+            self.hook.close()
         raise AirflowFailException(str(self._alarm)) from self._alarm
 
     def resume(
@@ -230,6 +231,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         except Exception as error:
             if not is_of_source(error):
                 raise
+            # The next poll reads the connection again, which a user may have corrected.
+            self.hook.close()
+            vars(self).pop("hook", None)
             from airflow_provider_workflow.triggers.notice import ALARM_AGAIN_SECONDS
 
             # That run may be a success, as of a skipped task.

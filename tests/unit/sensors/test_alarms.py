@@ -177,13 +177,20 @@ def test_nor_does_it_in_the_other_modes(bench: Workbench, mode: str, timeout: fl
         Task(bench, timeout=timeout, **MODES[mode]).execute()
 
 
-def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_again(
-    bench: Workbench, pauses: FakeClock
+@pytest.mark.parametrize("error", ["InboxNotActiveError", "AuthenticationError"])
+def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_and_its_connection_again(
+    bench: Workbench, pauses: FakeClock, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def correct() -> None:
+        bench.service.store.inboxes.force(bench.inbox_id, "active")
+        monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", bench.service.connection_json())
+
     paused(bench)
-    run_before_failed(bench, "InboxNotActiveError")
-    inboxes = bench.service.store.inboxes
-    pauses.at(pauses.start + 600, lambda: inboxes.force(bench.inbox_id, "active"))
+    if error == "AuthenticationError":
+        bench.service.store.configure(client_secret="regenerated")
+        bench.service.store.tokens.expire()
+    run_before_failed(bench, error)
+    pauses.at(pauses.start + 600, correct)
     pauses.at(pauses.start + 7201, lambda: bench.put("a"))
 
     assert done(Task(bench, **MODES["poke"]).execute()) == ["a"]

@@ -208,6 +208,10 @@ def test_the_poll_interval_is_the_interval_of_the_other_modes() -> None:
     assert sensor(poll_interval=7, mode="poke", deferrable=False).poke_interval == 7
 
 
+def test_without_a_trigger_a_sensor_may_poll_more_seldom_than_a_trigger_does() -> None:
+    assert sensor(deferrable=False, poll_interval=300).poke_interval == 300
+
+
 def test_a_default_of_the_whole_dag_is_no_poke_interval_given() -> None:
     assert sensor(default_args={"poke_interval": 99}, poll_interval=7).poke_interval == 7
 
