@@ -129,7 +129,7 @@ class Batches:
                 if not self._outcomes.calls and paused.paused_reason != types.BY_USER:
                     raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
                 log.warning("Inbox %s is paused: %s", plain(self.inbox), plain(paused.paused_reason))
-                return
+                lease = None
             if lease is None:
                 self._check_that_nothing_is_leased()
                 return
