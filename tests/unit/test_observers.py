@@ -225,11 +225,15 @@ def test_the_page_of_metrics_has_all_of_them() -> None:
     assert len(shown) == len(rows) + 1
 
 
-def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted) -> None:
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted, dead: bool) -> None:
     bench.put("a", "b")
     bench.dispatcher().drain()
     bench.put("a", "c")
     bench.supervisor.refuse("c", api_error(422))
+    if dead:
+        bench.allow_dead_letters(after=1)
+        bench.supervisor.refuse("dead__c", api_error(422))
     bench.ready_dispatcher().drain()
 
     assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "rejected": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.results import Figure, alone, compared
+from benchmarks.results import Figure, compared
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:
@@ -14,11 +14,3 @@ def test_a_ratio_is_taken_round_by_round() -> None:
     assert (row.ours.median, row.theirs and row.theirs.median) == (6.0, 2.0)
     with pytest.raises(ValueError, match="zip"):
         compared("calls", "ms", [1.0, 2.0], "bare", [1.0])
-
-
-def test_an_aim_is_about_the_ratio_or_what_is_compared_with_nothing() -> None:
-    assert compared("CPU", "ms", [6.0], "bare", [5.0], at_most=1.25).aim == "at most 1.25"
-    assert compared("CPU", "ms", [6.0], "bare", [4.0], at_most=1.25).aim == "at most 1.25, missed"
-    assert compared("runs", "1/s", [9.0], "bare", [10.0], at_least=0.95).aim == "at least 0.95, missed"
-    assert alone("page", "ms", [199.0], at_most=200).aim == "at most 200"
-    assert alone("page", "ms", [1.0]).aim == ""

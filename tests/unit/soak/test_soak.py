@@ -13,22 +13,12 @@ from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import probe
-from tests.soak.report import (
-    GOES_ON,
-    GROWS,
-    RULES,
-    STANDS_STILL,
-    STEADY,
-    TOO_MANY,
-    TOO_SHORT,
-    judged,
-)
-from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE, Sampler
+from tests.soak.report import GROWS, STANDS_STILL, STEADY, TOO_MANY, judged
+from tests.soak.sampling import OPEN_FILES, THREADS, TO_SERVICE, Sampler
 from tests.unit.client.conftest import settings_of
 
 HALF_HOUR = [float(second) for second in range(360, 1800, 10)]
 """When samples are taken in a soak of half an hour."""
-SHORT = [float(second) for second in range(18, 90, 2)]
 
 
 def verdict(what: str, values: list[float], times: list[float] = HALF_HOUR) -> str:
@@ -49,26 +39,6 @@ def test_what_stays_the_same_or_comes_and_goes_is_steady(period):
 )
 def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(what, seconds):
     assert verdict(what, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
-
-
-@pytest.mark.parametrize(
-    ("what", "values", "expected"),
-    [
-        ("sessions", [3.0] * len(HALF_HOUR), TOO_MANY),
-        ("tokens issued", HALF_HOUR, GOES_ON),
-        ("tokens issued", [7.0] * len(HALF_HOUR), STANDS_STILL),
-    ],
-)
-def test_more_than_there_may_be_and_renewals_that_do_not_happen_are_found_out(what, values, expected):
-    assert verdict(what, values) == expected
-
-
-def test_memory_is_judged_by_its_slope_and_not_at_all_where_the_time_was_short():
-    per_hour = RULES[OWN].per_hour
-    for share, expected in ((0.5, STEADY), (2.0, GROWS)):
-        values = [100 + share * per_hour * at / 3600 for at in HALF_HOUR]
-        assert verdict(OWN, values) == expected
-    assert verdict(OWN, [100 + at for at in SHORT], SHORT) == TOO_SHORT
 
 
 STREAMS = 10
