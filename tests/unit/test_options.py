@@ -294,16 +294,16 @@ def test_a_dead_letter_dag_that_a_template_yields_is_not_the_target(bench: Workb
         operator.execute(context)
 
 
-def test_a_template_may_yield_a_dictionary_of_targets_and_no_match(bench: Workbench) -> None:
+def test_a_template_may_yield_a_dictionary_of_targets_and_a_match_of_all(bench: Workbench) -> None:
     bench.put("a")
+    match = "{{ params.value.get('match', '`true`') }}"
     operator, context = rendered(
         lambda: WorkflowInboxDispatchOperator(
-            task_id="a", inbox="orders", trigger_dag_id=TEMPLATE, match="{{ params.value.get('match') }}"
+            task_id="a", inbox="orders", trigger_dag_id=TEMPLATE, match=match
         ),
         {"handle": "id"},
         bench.ti,
     )
-
     assert operator.execute(context)["started"]["ids"] == ["a"]
 
 

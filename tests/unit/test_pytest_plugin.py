@@ -126,7 +126,7 @@ def state_in(body: list[ast.stmt]) -> Iterator[str]:
         elif isinstance(statement, ast.AnnAssign) and changes(statement.value):
             yield name_of(statement.target)
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if {name_of(each) for each in statement.decorator_list} & {"cache", "lru_cache"}:
+            if {name_of(each) for each in statement.decorator_list} & {"cache", "cached", "lru_cache"}:
                 yield statement.name
         elif isinstance(statement, ast.ClassDef):
             yield from (f"{statement.name}.{each}" for each in state_in(statement.body))
