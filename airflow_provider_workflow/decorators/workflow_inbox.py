@@ -139,6 +139,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
         self.limits = Limits(batch_size, lease_seconds, max_messages, None)
         self.dead_letter_dag_id = dead_letter_dag_id
         self.dead_letter_after = dead_letter_after
+        self._has_letters = dead_letter_dag_id is not None
 
     def execute(self, context: Context) -> BatchResult:
         """Process the messages of the inbox; see ``Batches.run`` for the errors."""
@@ -147,7 +148,8 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
         from airflow_provider_workflow.dispatch.runs import TaskRuns
 
         self.inbox = rendered("inbox", self.inbox)
-        ti, letters = context["ti"], rendered("dead_letter_dag_id", self.dead_letter_dag_id, optional=True)
+        ti, dag_id = context["ti"], self.dead_letter_dag_id
+        letters = rendered("dead_letter_dag_id", dag_id, optional=not self._has_letters)
         self._worker = batches = Batches(
             self.hook,
             self.inbox,

@@ -52,6 +52,11 @@ class WorkflowOperator(BaseOperator):
 
         return WorkflowHook(rendered("workflow_conn_id", self.workflow_conn_id))
 
+    def _reconnect(self) -> None:
+        """Let the next call read the connection again, which may have been corrected."""
+        self.hook.close()
+        vars(self).pop("hook", None)
+
 
 class RetriesByDefault(BaseOperator):
     """

@@ -54,7 +54,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     ) -> None:
         super().__init__(**kwargs)
         self.conf = conf
-        self._has_conf = conf is not None
+        self._has_conf, self._has_target = conf is not None, trigger_dag_id is not None
         self.trigger_dag_id = trigger_dag_id
         if trigger_dag_id is not None:
             check_string("trigger_dag_id", trigger_dag_id)
@@ -79,7 +79,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
                 " for a dictionary from a template, set render_template_as_native_obj=True on the DAG, or"
                 " give another task's output"
             )
-        target = rendered("trigger_dag_id", self.trigger_dag_id, optional=True)
+        target = rendered("trigger_dag_id", self.trigger_dag_id, optional=not self._has_target)
         try:
             replay = Replay.of(conf)
             dag_id, outcome = replay.start(TaskRuns(context["ti"]), target, origin_of(context))

@@ -90,6 +90,10 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     return logging.INFO, f"Inbox {dispatcher.inbox}: {drained.value}"
 
 
+_ALL: Any = object()
+"""Not None, which is what a task returned that returned nothing."""
+
+
 class LeaseOperator(WorkflowOperator):
     """
     Ends the lease of messages that a sensor returned.
@@ -111,20 +115,20 @@ class LeaseOperator(WorkflowOperator):
         self,
         *,
         lease: Lease | Any,
-        message_ids: Sequence[str] | Any = None,
+        message_ids: Sequence[str] | Any = _ALL,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.lease = lease
-        self.message_ids = message_ids
-        self._ends_all = message_ids is None
+        self._ends_all = message_ids is _ALL
+        self.message_ids = None if self._ends_all else message_ids
 
     def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
         """End the lease of these messages."""
         from airflow_provider_workflow.client.errors import LeaseExpiredError
 
         if self.message_ids is None and not self._ends_all:
-            raise ValueError("message_ids was rendered to None: the task that gives them returned nothing")
+            raise ValueError("message_ids is None: leave it out for all messages of the lease")
         inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
         try:
             answer = getattr(self.hook, self.hook_method)(inbox_id, lease_id, ids) if ids else {}

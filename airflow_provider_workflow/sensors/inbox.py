@@ -231,9 +231,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         except Exception as error:
             if not is_of_source(error):
                 raise
-            # The next poll reads the connection again, which a user may have corrected.
-            self.hook.close()
-            vars(self).pop("hook", None)
+            self._reconnect()
             from airflow_provider_workflow.triggers.notice import ALARM_AGAIN_SECONDS
 
             # That run may be a success, as of a skipped task.
@@ -337,6 +335,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         drained = dispatcher.drain(lease)
         if dispatcher.unreachable is not None:
             self._health.failed(dispatcher.unreachable)
+            self._reconnect()
         elif drained is Drained.EMPTY:
             self._health.succeeded()
         # In the mode reschedule the counters would be lost with the process.
@@ -367,6 +366,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             if not error.transient:
                 raise
             self._health.failed(error)
+            self._reconnect()
             return None
         self._health.succeeded()
         return lease
