@@ -60,7 +60,7 @@ class Outcomes:
     :param calls: how often the function was called.
     :param processed: messages for which it returned.
     :param counts: counts the dead letters.
-    :param failed: why each message failed that is no dead letter, by its id.
+    :param failed: why each message failed that is no dead letter, and what the function raised for it.
     """
 
     inbox: str
@@ -68,9 +68,8 @@ class Outcomes:
     calls: int = 0
     processed: Counted = field(default_factory=lambda: Counted(count=0, ids=[]))
     counts: Counts = field(default_factory=Counts)
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, tuple[str, Exception | None]] = field(default_factory=dict)
     _failed_in_a_row: int = 0
-    _error: Exception | None = None
 
     def add_call(self, processed: list[str], failed: int) -> None:
         """
@@ -91,8 +90,7 @@ class Outcomes:
 
         :param error: what the function raised for it; None if it named the message.
         """
-        self.failed[message["id"]] = cause
-        self._error = self._error or error
+        self.failed[message["id"]] = cause, error
         log.warning(
             "Inbox %s: message %s failed on its delivery number %d, and is redelivered when its lease"
             " expires: %s",
@@ -127,7 +125,8 @@ class Outcomes:
         :raises Exception: what it raised for the first message that failed.
         """
         if self.failed:
-            raise self._error or BatchError(self.inbox, self._failed_text())
+            raised = (error for _, error in self.failed.values() if error is not None)
+            raise next(raised, BatchError(self.inbox, self._failed_text()))
         if self.may_be_broken:
             raise BatchError(
                 self.inbox,
@@ -142,7 +141,7 @@ class Outcomes:
         }
 
     def _failed_text(self) -> str:
-        shown = [f"{plain(message_id)}: {cause}" for message_id, cause in self.failed.items()]
+        shown = [f"{plain(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
         more = "; ..." if len(shown) > MOST_SHOWN else ""
         return (
             f"{len(shown)} messages failed and were not acknowledged: {'; '.join(shown[:MOST_SHOWN])}{more}."

@@ -175,8 +175,8 @@ class Batches:
                 raise self.ended
             took = 0.0
             for batch in self._batches_of(lease):
-                # The next call may take as long as the last one; the last one of a message must not wait.
-                needed = 0 if _deliveries(batch[0]) >= LAST_CALL else took
+                # The next call may take as long as the last one; what cannot wait needs no margin.
+                needed = took - MARGIN_SECONDS if _deliveries(batch[0]) >= LAST_CALL else took
                 if lease.seconds_left() > needed and not self._outcomes.may_be_broken:
                     took = self._call(lease, batch)
             self.working = False
@@ -203,6 +203,7 @@ class Batches:
         if alone and _deliveries(alone[0]) % 2 == 0:
             # Of messages that stay together, one that ends the process is not always before the others.
             alone.reverse()
+            alone.sort(key=_deliveries, reverse=True)
         # For the others it is too late after their next delivery.
         postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
@@ -327,7 +328,7 @@ class Batches:
                 clock.sleep(PAUSE_SECONDS)
 
     def _calls(self, message: types.LeasedMessage) -> int:
-        """The deliveries of a message that may have called the function; those that were released did not."""
+        """The deliveries of a message that may have called the function: not those that were released."""
         return _deliveries(message) - (message["id"] in self._postponed)
 
     def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:

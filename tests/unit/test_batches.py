@@ -290,17 +290,16 @@ def test_messages_that_may_not_wait_are_called_alone_and_are_no_dead_letters_if_
     assert bench.states == bench.dead_letters == {}
 
 
-@pytest.mark.parametrize(("delivered", "calls"), [(2, ["old1", "old2"]), (3, ["old2", "old1"])])
-def test_last_calls_are_made_even_if_they_may_take_too_long_and_in_turns_of_both_orders(
-    bench: Workbench, fake_clock: FakeClock, delivered: int, calls: list[str]
+@pytest.mark.parametrize(("delivered", "seconds", "old"), [(2, 140, "12"), (3, 140, "21"), (2, 160, "1")])
+def test_last_calls_are_made_if_the_lease_may_outlast_them_and_in_turns_of_both_orders(
+    bench: Workbench, fake_clock: FakeClock, delivered: int, seconds: int, old: str
 ) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
-    function = Function(meanwhile=lambda ids: fake_clock.advance(140))
+    function = Function(meanwhile=lambda ids: fake_clock.advance(seconds))
     bench.put("new")
     bench.put("old1", "old2", lease_count=delivered)
     batches(bench, function, max_messages=3).run()
-
-    assert function.ids == [["new"], *([each] for each in calls)]
+    assert function.ids == [["new"], *([f"old{number}"] for number in old)]
 
 
 def test_messages_released_for_lack_of_time_share_a_call(bench: Workbench, fake_clock: FakeClock) -> None:
