@@ -5,8 +5,8 @@ Rules:
 
 B1. A message is acknowledged only after a call of the function has returned for it, or as a dead letter.
 B2. No sound message is quarantined, or a dead letter, because of another one. Where messages end processes,
-    this and B3 are promised only if one task at a time leases (docs/promise.md, Limits).
-B3. Each sound message is called at least once, and acknowledged in the end.
+    that is promised only if one task at a time leases (docs/promise.md, Limits).
+B3. Each sound message that is neither is called at least once, and acknowledged in the end.
 B4. A message that ends its process is a dead letter where there is a dead-letter DAG; without one the service
     quarantines it. No other state is left.
 """
@@ -147,12 +147,11 @@ class BatchWorld(Scene):
             state = states.get(message_id, "acknowledged")
             is_dead = message_id in self.dead_letters
             shown = f"{kind} {message_id} is {state}{' and a dead letter' if is_dead else ''}"
-            if kind == SOUND and not is_promised:
-                continue
             if kind == SOUND:
-                if state == "quarantined" or is_dead:
+                is_lost = state == "quarantined" or is_dead
+                if is_lost and is_promised:
                     return f"rule B2: {shown}"
-                if state != "acknowledged" or message_id not in self.returned:
+                if not is_lost and (state != "acknowledged" or message_id not in self.returned):
                     return f"rule B3: {shown}"
             elif self.plan.dead_letter_after:
                 if state != "acknowledged" or not is_dead:
