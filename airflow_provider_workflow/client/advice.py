@@ -99,7 +99,9 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
         error.fix = _of_token(error, settings) if is_of_token else _of_api(error, call, settings)
         if settings.connection_id:
             host = host_of(settings.token_url if is_of_token else settings.base_url)
-            is_rejected = error.code or error.status in (401, 403)
+            is_rejected = error.status in (401, 403) or (
+                error.status == HTTPStatus.BAD_REQUEST and error.code
+            )
             does = "rejects the credentials of" if is_rejected else "gives no access token for"
             what = f"{host} {does} the connection {settings.connection_id!r}"
             error.args = (f"{what} ({error.reason}): {error.fix}",)

@@ -43,8 +43,8 @@ class WorkflowClient(BaseClient):
     For the other parameters see ``BaseClient``.
 
     :param attempts: maximum number of attempts of a call, 1 or more.
-    :param seconds: limit for all requests together, from now on; None for no limit. A renewal of a user's
-        tokens that may take longer than another request has its full time.
+    :param seconds: limit for all requests together, from now on, but for long renewals of a user's tokens;
+        None for no limit.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class WorkflowClient(BaseClient):
         return self._await_renewal(step)
 
     def _within_limit(self, request: Request, ends_at: float) -> Request:
-        """The request, with a timeout that is within what is left of the limit for all requests."""
+        """The request, within what is left of the limit for all of them."""
         seconds_left = ends_at - clock.monotonic()
         if seconds_left <= 0:
             raise TransportError("no time is left", sent=False, timed_out=True)

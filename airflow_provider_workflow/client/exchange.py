@@ -106,9 +106,9 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 Gate = tuple[str, str, Family]
-"""A base URL, a client ID and a family, whose calls the service may not accept for some time."""
+"""A base URL, a client ID and a family."""
 GATES: dict[Gate, float] = {}
-"""When each gate opens, by ``clock.monotonic``; all clients of this process share them."""
+"""When each gate opens (``clock.monotonic``), for all clients of this process."""
 
 
 def _ignore(*_: object) -> None:

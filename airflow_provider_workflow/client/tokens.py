@@ -104,7 +104,7 @@ class TokenCache:
     def __init__(self) -> None:
         self._tokens: dict[Key, AccessToken] = {}
         self.rejected: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-        """By token URL and client ID: tokens of users that this process does not send again, and why."""
+        """By token URL and client ID: tokens that this process does not send again, and why."""
         self._renewals: dict[Key, Renewal] = {}
         self._lock = threading.Lock()
 

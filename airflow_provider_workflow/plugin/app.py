@@ -1,9 +1,4 @@
-"""
-The application that Airflow's API server mounts below ``/workflow``: whose requests it accepts.
-
-:mod:`airflow_provider_workflow.plugin.page` and :mod:`airflow_provider_workflow.plugin.dead_letters` have its
-routes.
-"""
+"""The application that Airflow's API server mounts below ``/workflow``: whose requests it accepts."""
 
 from __future__ import annotations
 

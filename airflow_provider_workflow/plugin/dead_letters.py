@@ -141,7 +141,7 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
     earlier = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (), stored.run_after)
     if earlier:
         if (existing_run := reader.run(letter_replay.run_id, earlier[letter_replay.run_id])) is None:
-            title = "It was replayed with a DAG whose runs you may not read"
+            title = "Its run exists, in a DAG whose runs you may not read"
             raise PageError(409, "rejected", title, "ask someone who may read them")
         return answer({**existing_run, "outcome": "existing"})
     runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"

@@ -248,7 +248,7 @@ LOG_IN = "log in again (airflow-workflow login --conn-id shop_prod)"
         (403, "", GET, True, {}, CREDENTIALS),
         (400, "invalid_scope", GET, True, {}, "correct the scope, or have"),
         (200, "", GET, True, {}, "correct its Token URL"),
-        (404, "", GET, True, {}, "correct its Token URL"),
+        (404, "Not Found", GET, True, {}, "correct its Token URL"),
         (401, "", api.guess("an order"), False, {}, "correct its Client ID (login)"),
         (403, "", api.unenroll_promotion("1"), False, {}, PROMOTIONS),
         (401, "invalid_audience", GET, False, {}, SERVICE),
@@ -274,7 +274,7 @@ def test_a_refusal_names_connection_host_and_cure_in_one_sentence(
         send(call)
 
     error, text = raised.value, str(raised.value)
-    does = "rejects the credentials of" if code or status in (401, 403) else "gives no access token for"
+    does = "gives no access token for" if status in (200, 404) else "rejects the credentials of"
     what = f"127.0.0.1:{scripted.port} {does} the connection 'shop_prod'"
     assert text.startswith(f"{what} ({error.reason}): {fix}")
     assert "\n" not in text

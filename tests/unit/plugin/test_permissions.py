@@ -238,7 +238,7 @@ def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
     deny(monkeypatch, "other", "GET")
     hidden = replay(op, run_id)
     assert hidden.status_code == 409
-    assert "whose runs you may not read" in hidden.text
+    assert "Its run exists, in a DAG whose runs you may not read" in hidden.text
     assert buried.replays() == {}
 
 
