@@ -262,7 +262,7 @@ class _Replaying:
         dag_id = self._trigger_dag_id or planned.target_dag_id
         if dag_id is None:
             raise NotReplayableError(NO_TARGET)
-        # Also one in another DAG, or of another message with its business key.
+        # Also in another DAG, or of another message with its key.
         if dag_runs.runs_of({planned.run_id: planned.conf["inbox_id"]}, (), letter.run.run_after):
             return "existing"
         self._runs.check_target(dag_id)

@@ -1,8 +1,4 @@
-"""
-DAG runs: their ids, and how a task starts, finds and counts them.
-
-``TaskRuns`` is the only place that starts, finds or counts runs in a task.
-"""
+"""DAG runs: their ids, and how a task starts, finds and counts them (``TaskRuns``)."""
 
 from __future__ import annotations
 

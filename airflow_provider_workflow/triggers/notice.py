@@ -37,7 +37,7 @@ MOST_PAGES = 10
 UNSEEN = frozenset({""})
 """Stands for the available messages that a longer list may have."""
 UNUSABLE = frozenset({"it cannot be used"})
-"""Reason for the alarm of an inbox that is missing, or whose connection cannot be used."""
+"""The reason of an alarm if an inbox cannot be read."""
 
 
 class NoticeSchedule:
