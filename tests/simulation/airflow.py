@@ -174,6 +174,9 @@ class TaskInstance:
     def xcom_push(self, key: str, value: str) -> None:
         """Nothing: only a run after this one reads it."""
 
+    def xcom_pull(self, **_: object) -> None:
+        """Nothing, as nothing was stored."""
+
     def get_dag(self, dag_id: str) -> str:
         def effect() -> str:
             if self.world.airflow.states.get(dag_id, MISSING) == MISSING:

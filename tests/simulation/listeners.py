@@ -160,8 +160,13 @@ class Listener:
         trigger.on_frozen = lambda seconds: self._trigger_lost(deferral, seconds)
         if trigger.doom is not None and trigger.doom.kind not in ("kill", "freeze"):
             trigger.doom = None
-        work = partial(leased_by_trigger, self.world, self.inbox, deferral.limit, deferral.seconds)
+        goes_on = partial(self._goes_on, deferral)
+        work = partial(leased_by_trigger, self.world, self.inbox, deferral.limit, deferral.seconds, goes_on)
         self.world.scheduler.start(trigger, work)
+
+    def _goes_on(self, deferral: Deferred) -> bool:
+        """Airflow cancels a trigger that no task waits for. Here only where messages have to be in time."""
+        return deferral is self.deferral or self.world.plan.longest_wait is None
 
     def _trigger_ended(self, deferral: Deferred, process: Process, outcome: Any) -> None:
         world = self.world

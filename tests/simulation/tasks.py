@@ -185,14 +185,16 @@ def _sensor_of(plan: Plan, inbox: str, *, deferrable: bool) -> WorkflowInboxSens
     )
 
 
-def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Event:
+def leased_by_trigger(
+    world: World, inbox: str, limit: int, seconds: int, goes_on: Callable[[], bool]
+) -> Event | None:
     """What the trigger of the sensor does: it waits for messages, leases them, and hands them off."""
     clock.sleep(SETTLE_SECONDS)
     if limit == 0:
         clock.sleep(world.plan.poll_seconds)
         return Event("", "", "", 0.0)
     pause, hook = world.plan.poll_seconds, Hook(world)
-    while True:
+    while goes_on():
         try:
             inbox_id = hook.get_inbox(inbox)["id"]
             lease = lease_once(hook, inbox_id, limit, seconds)  # type: ignore[arg-type]
@@ -204,3 +206,4 @@ def leased_by_trigger(world: World, inbox: str, limit: int, seconds: int) -> Eve
             return Event(lease.hand_off(), inbox_id, lease.lease_id, lease.ends_at)
         clock.sleep(pause)
         pause = min(pause * 2, world.plan.longest_poll_seconds)
+    return None
