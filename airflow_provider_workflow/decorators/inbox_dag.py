@@ -151,6 +151,7 @@ def payload_type(function: Callable[..., Any]) -> Any:
             " not only for type checkers"
         ) from None
     for hint in hints.values():
+        hint = getattr(hint, "__value__", hint)  # of an alias
         if get_origin(hint) is Message and get_args(hint) != (Any,):
             return get_args(hint)[0]
     return None

@@ -127,7 +127,8 @@ class Batches:
                 lease = lease_once(self.hook, self._inbox_id, count, seconds)
             except InboxPausedError as paused:
                 if not self._outcomes.calls and paused.paused_reason != types.BY_USER:
-                    raise InboxNotActiveError(self.inbox, paused.paused_reason) from None
+                    conn_id = self.hook.workflow_conn_id
+                    raise InboxNotActiveError(self.inbox, paused.paused_reason, conn_id) from None
                 log.warning("Inbox %s is paused: %s", plain(self.inbox), plain(paused.paused_reason))
                 lease = None
             if lease is None:

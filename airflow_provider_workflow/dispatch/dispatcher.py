@@ -210,21 +210,23 @@ class Dispatcher:
             if self._target_error is None:
                 # Looked up once: the inbox may be deleted and created again meanwhile.
                 self._inbox_id = self._inbox_id or self.hook.get_inbox(self.inbox)["id"]
+            drained = Drained.LIMIT
             while self._goes_on():
                 count, seconds = self.next_lease()
                 if count == 0:
-                    if self.checks_source:
-                        check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
-                    return Drained.NO_CAPACITY
+                    drained = Drained.NO_CAPACITY
+                    break
                 if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
                     return Drained.EMPTY
                 self._work_on(lease)
+            if self.checks_source and self._target_error is None:
+                check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
+            return drained
         except WorkflowError as error:
             if not error.transient:
                 raise
             self.unreachable = error
             return Drained.UNREACHABLE
-        return Drained.LIMIT
 
     def _goes_on(self) -> bool:
         """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""

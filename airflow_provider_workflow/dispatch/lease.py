@@ -72,10 +72,11 @@ class InboxNotActiveError(AirflowException):
 
     :param inbox: id or name.
     :param reason: its ``paused_reason``, or None.
+    :param conn_id: id of the Airflow connection.
     """
 
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        resume = f"airflow-workflow inbox resume {shlex.quote(plain(inbox))}"
+    def __init__(self, inbox: str, reason: str | None, conn_id: str) -> None:
+        resume = f"airflow-workflow inbox resume {shlex.quote(plain(inbox))} --conn-id {shlex.quote(conn_id)}"
         fix = fix_of_pause(reason, resume=resume, recreate="delete it and create it again")
         super().__init__(
             f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}), and new events are dropped."

@@ -269,6 +269,7 @@ def is_of_source(error: Exception) -> bool:
         LoginRequiredError,
         NotFoundError,
     )
+    from airflow_provider_workflow.client.user_tokens import NONE_STORED
     from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
 
     lasting = (
@@ -279,7 +280,7 @@ def is_of_source(error: Exception) -> bool:
         ConfigurationError,
     )
     # Airflow seems to have no connection, and no tokens of a user, also while its API is away.
-    may_be_away = isinstance(error, LoginRequiredError)
+    may_be_away = isinstance(error, LoginRequiredError) and error.reason == NONE_STORED
     may_be_away |= isinstance(error.__cause__, AirflowNotFoundException)
     return isinstance(error, lasting) and not may_be_away
 

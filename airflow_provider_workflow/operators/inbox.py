@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+WATCHER_FAILED = "The triggerer could not use the inbox {!r}, which this worker can: see the triggerer's log"
+"""The failure of a task whose own use of the inbox succeeded."""
+
 
 class WorkflowInboxDispatchOperator(DispatchingOperator):
     """
@@ -43,26 +46,28 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
             cannot be used until the cause, which the text names, is fixed.
         """
         self._read_rendered()
-        checks_source = not _is_of_messages_only(context)
+        notices = _notices(context)
+        # Alarms are due every 6 hours only: a notice of messages raises none.
+        checks_source = not notices or any(notice.get("alarm") is not False for notice in notices)
         self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)
         try:
-            log.log(*drain_inbox(dispatcher, on_paused=self.on_paused))
+            log.log(*drain_inbox(dispatcher, on_paused=self.on_paused if checks_source else "log"))
         except Exception as error:
             if not is_of_source(error):
                 raise
             raise AirflowFailException(str(error)) from error
         if dispatcher.counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
+        if any(notice.get("alarm") is True and not notice.get("inbox_id") for notice in notices):
+            raise AirflowFailException(WATCHER_FAILED.format(self.inbox))
         return dispatcher.counts.result
 
 
-def _is_of_messages_only(context: Context) -> bool:
-    """Whether notices started this run, and none of them is an alarm: those are due every 6 hours only."""
+def _notices(context: Context) -> list[Mapping[str, Any]]:
+    """The payloads of the events that started this run; an empty one for an event that is no notice."""
     by_asset = context.get("triggering_asset_events") or {}
     payloads = [(event.extra or {}).get("payload") for events in by_asset.values() for event in events]
-    return bool(payloads) and all(
-        isinstance(payload, Mapping) and payload.get("alarm") is False for payload in payloads
-    )
+    return [payload if isinstance(payload, Mapping) else {} for payload in payloads]
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:
@@ -83,7 +88,8 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
         drained = dispatcher.drain()
     except InboxPausedError as paused:
         if on_paused == "fail" and paused.paused_reason != BY_USER:
-            raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason) from None
+            conn_id = dispatcher.hook.workflow_conn_id
+            raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason, conn_id) from None
         return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {plain(paused.paused_reason)}"
     if dispatcher.unreachable is not None:
         raise dispatcher.unreachable

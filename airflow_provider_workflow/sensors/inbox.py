@@ -223,6 +223,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         ti = context["ti"]
         try:
             yield
+            if self._paused_reason not in (None, BY_USER):
+                return  # messages of a paused inbox do not correct it
             if self._alarm is not None:
                 self._alarm, self.poke_interval = None, self._usual_interval
                 ti.xcom_push(ALARM_KEY, "")
@@ -236,8 +238,10 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
             # That run may be a success, as of a skipped task.
             name, before = type(error).__name__, ti.get_previous_dagrun()
+            was_corrected = ti.xcom_pull(key=ALARM_KEY, run_id=ti.run_id, map_indexes=ti.map_index) == ""
             is_repeated = (
                 before is not None
+                and not was_corrected
                 and before.end_date is not None
                 and clock.now() - before.end_date.timestamp() < ALARM_AGAIN_SECONDS
                 and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id, map_indexes=ti.map_index) == name
@@ -247,7 +251,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
                 self._alarm = error
                 self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
                 self._health.failed(error)
-            elif ti.try_number > 1:
+            elif was_corrected or ti.try_number > 1:
                 raise AirflowFailException(str(error)) from error
             else:
                 raise
@@ -377,7 +381,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         done = self.counts.handled > 0 and self.trigger_dag_id is not None
         if self.on_paused == "fail" and reason != BY_USER and not done:
-            raise InboxNotActiveError(self.inbox, reason) from None
+            raise InboxNotActiveError(self.inbox, reason, self.workflow_conn_id) from None
         if reason != self._paused_reason:
             log.warning("Inbox %s is paused: %s", self.inbox, plain(reason))
         self._paused_reason = reason

@@ -165,10 +165,11 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             inbox = await polling.look_up(source.client, self.inbox)
             except Exception as error:
                 pause, now = health.failed(error), clock.monotonic()
-                broken_at = math.inf if getattr(error, "transient", False) else min(broken_at, now)
+                is_transient = getattr(error, "transient", False)
+                broken_at = broken_at if is_transient else min(broken_at, now)
             else:
                 continue
-            if now >= broken_at:
+            if now >= broken_at and not is_transient:
                 self._tell_active(self.inbox, False)
                 if now - broken_at < CONFIRM_SECONDS:
                     pause = min(pause, CONFIRM_SECONDS)

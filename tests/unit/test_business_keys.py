@@ -189,6 +189,9 @@ def test_operator_and_sensor_take_it_and_check_it_where_the_dag_is_parsed(bench:
     assert (result["started"]["count"], result["repeated"]["count"]) == (1, 1)
     with pytest.raises(ValueError, match=r"^once_per reads .order_id., which is no field"):
         WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle", once_per="order_id")
+    for expression in ("'payload.order_id'", "`1`", "@"):
+        with pytest.raises(ValueError, match=r"^once_per .* reads no field of the message"):
+            WorkflowInboxSensor(task_id="t", inbox=INBOX, trigger_dag_id="handle", once_per=expression)
     with pytest.raises(ValueError, match=r"^once_per needs trigger_dag_id"):
         WorkflowInboxSensor(task_id="t", inbox=INBOX, once_per="payload.order_id")
 

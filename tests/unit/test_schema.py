@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from airflow.sdk import task
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.decorators.inbox_dag import payload_type
@@ -35,6 +35,9 @@ class Line(TypedDict):
 class Order(TypedDict):
     number: str
     lines: list[Line]
+
+
+OrderMessage = TypeAliasType("OrderMessage", Message[Order])
 
 
 @dataclass
@@ -241,7 +244,9 @@ def test_the_annotation_of_a_function_is_the_schema() -> None:
 
     def unknown(message: Message[Missing]) -> None: ...  # type: ignore[name-defined] # noqa: F821
 
-    assert payload_type(typed) is Order
+    def aliased(message: OrderMessage) -> None: ...
+
+    assert payload_type(typed) is payload_type(aliased) is Order
     assert payload_type(decorated) is Dated
     assert payload_type(untyped) is payload_type(plain) is payload_type(lambda: None) is None
     with pytest.raises(

@@ -18,8 +18,9 @@ from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_h
 
 from airflow_provider_workflow import client
 from airflow_provider_workflow.client import api, over_aiohttp
-from airflow_provider_workflow.client.errors import ConfigurationError
+from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
+from airflow_provider_workflow.client.user_tokens import NONE_STORED
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import connection, workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -129,6 +130,11 @@ def test_a_connection_that_airflow_lacks_is_named_and_tasks_are_retried(isolated
     with pytest.raises(ConfigurationError, match=r"no connection 'lost' .* set AIRFLOW_CONN_LOST") as lost:
         _ = WorkflowHook("lost").settings
     assert not is_of_source(lost.value), "Airflow says the same while its API is away"
+
+
+def test_user_tokens_that_the_service_rejects_last_and_missing_ones_may_be_airflow_s_fault() -> None:
+    for reason, lasts in (("the service no longer accepts the refresh token", True), (NONE_STORED, False)):
+        assert is_of_source(LoginRequiredError("c", reason)) is lasts
 
 
 def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(connect: Connect) -> None:

@@ -265,10 +265,10 @@ def test_the_task_fails_though_a_message_of_the_paused_inbox_is_leased(bench: Wo
         dispatch(bench)
 
 
-def noticed(*alarms: bool) -> Any:
+def noticed(*alarms: bool, inbox_id: str = "i-1") -> Any:
     """The events of the notices that started a run."""
-    payloads = [{"from_trigger": True, "payload": {"inbox": INBOX, "alarm": alarm}} for alarm in alarms]
-    return {create_asset(inbox=INBOX): [SimpleNamespace(extra=extra) for extra in payloads]}
+    payloads = [{"inbox": INBOX, "inbox_id": inbox_id, "alarm": alarm} for alarm in alarms]
+    return {create_asset(inbox=INBOX): [SimpleNamespace(extra={"payload": each}) for each in payloads]}
 
 
 @pytest.mark.parametrize("status", ["paused", "initialization_failure"])
@@ -288,3 +288,26 @@ def test_notices_of_messages_that_have_to_wait_raise_no_alarm(bench: Workbench) 
 
     assert dispatch(bench, noticed(False, False), max_unfinished_runs=50)["started"]["count"] == 0
     assert bench.states == {"a": "available"}
+
+
+@pytest.mark.parametrize(("alarm", "available"), [(True, ["b", "c"]), (False, [])])
+def test_a_pause_fails_the_run_of_its_alarm_only_though_not_all_messages_were_leased(
+    bench: Workbench, alarm: bool, available: list[str]
+) -> None:
+    bench.put("a", "b", "c")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication")
+
+    if alarm:
+        with pytest.raises(AirflowFailException, match=r"resume orders --conn-id workflow_default"):
+            dispatch(bench, noticed(alarm), max_messages=1)
+    else:
+        assert dispatch(bench, noticed(alarm))["started"]["count"] == 3
+    assert [message for message, state in bench.states.items() if state == "available"] == available
+
+
+def test_an_alarm_of_a_triggerer_that_alone_cannot_use_the_inbox_fails_the_task(bench: Workbench) -> None:
+    bench.put("a")
+
+    with pytest.raises(AirflowFailException, match="see the triggerer's log"):
+        dispatch(bench, noticed(True, inbox_id=""))
+    assert bench.supervisor.started == ["a"]

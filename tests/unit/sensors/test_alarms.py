@@ -196,3 +196,35 @@ def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_and_its_connection_
     assert done(Task(bench, **MODES["poke"]).execute()) == ["a"]
     assert bench.ti.xcoms[bench.ti.run_id, "workflow_alarm", -1] == ""
     assert pauses.elapsed < 7210
+
+
+@pytest.mark.parametrize("reason", ["abandoned", "user"])
+def test_another_pause_in_the_run_that_saw_the_first_one_end_fails_at_once(
+    bench: Workbench, reason: str
+) -> None:
+    paused(bench)
+    run_before_failed(bench, "InboxNotActiveError")
+    task, force = Task(bench), bench.service.store.inboxes.force
+    deferral = task.execute()
+    force(bench.inbox_id, "active")
+    deferral = task.resume(deferral, {"status": "poll"})
+    force(bench.inbox_id, "paused", reason)
+
+    if reason == "user":
+        assert task.resume(deferral, {"status": "poll"}).trigger.hold_seconds == 0
+        return
+    with pytest.raises(AirflowFailException, match=reason):
+        task.resume(deferral, {"status": "poll"})
+
+
+def test_messages_of_an_inbox_that_stays_paused_do_not_correct_it(bench: Workbench) -> None:
+    bench.put("a")
+    bench.ti.unfinished = lambda dag_id: 50
+    paused(bench)
+    run_before_failed(bench, "InboxNotActiveError")
+    task = Task(bench, max_unfinished_runs=50)
+    deferral = task.execute()
+    bench.ti.unfinished = lambda dag_id: 0
+
+    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
+    assert bench.ti.xcoms.get((bench.ti.run_id, "workflow_alarm", -1)) != ""

@@ -327,7 +327,8 @@ async def test_a_pause_is_noticed_within_five_minutes_whatever_the_interval_of_p
     assert len(notices) == 1
 
 
-async def test_two_permanent_errors_in_turn_are_an_alarm(bench: Workbench, day: Day) -> None:
-    for status in (403, 404) * 100:
+@pytest.mark.parametrize("statuses", [(403, 404), (403, 429)])
+async def test_errors_in_turn_are_an_alarm(bench: Workbench, day: Day, statuses: tuple[int, int]) -> None:
+    for status in statuses * 100:
         bench.service.fault("status", operation="list_messages", status=status, times=1)
     assert await day.notices(trigger(), until=1800)
