@@ -187,18 +187,15 @@ class Dispatcher:
         if count > 0 and limits.max_unfinished_runs is not None:
             unfinished = max(self.task_runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)
             count = min(count, limits.max_unfinished_runs - unfinished)
-        if self._is_probing:
-            return max(0, min(count, 1)), PROBE_SECONDS if self.attempt > 1 else limits.lease_seconds
+        # A target may be broken. After a failed try any of several targets may be the cause.
+        is_first = self.attempt == 1
+        is_proven = self.started if is_first else self.started.issuperset(self.routes.dag_ids)
+        if not is_proven:
+            return max(0, min(count, 1)), limits.lease_seconds if is_first else PROBE_SECONDS
         # At the last pace, only what can be started in time: others lose a delivery.
         seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
         in_time = int(seconds / max(self._seconds_per_message, 0.001))
         return max(0, min(count, max(1, in_time))), limits.lease_seconds
-
-    @property
-    def _is_probing(self) -> bool:
-        """Whether a target may be broken. After a failed try any of several targets may be the cause."""
-        is_first = self.attempt == 1
-        return not (self.started if is_first else self.started.issuperset(self.routes.dag_ids))
 
     @property
     def _most_messages(self) -> int:
@@ -278,7 +275,10 @@ class Dispatcher:
         if self._acknowledgement_error is not None:
             # Messages that have their run lose nothing if the lease ends first.
             due.sort(key=lambda message: self._find_run(message) is not None)
-        while due and lease.seconds_left() > 0 and self._may_start(due[0]):
+        while due and lease.seconds_left() > 0:
+            has_last_chance = self._dead_letters is not None and is_on_last_safe_delivery(due[0])
+            if self._target_error is not None and not has_last_chance:
+                break
             try:
                 if self._start(due[0], lease):
                     self._finish_message(lease, due[0]["id"])
@@ -286,11 +286,6 @@ class Dispatcher:
                 self._target_error = self._target_error or error
             del due[0]
         self._rejections.decide()
-
-    def _may_start(self, message: types.LeasedMessage) -> bool:
-        """Whether to try a message: if a target is broken, only one that would soon be quarantined."""
-        has_last_chance = self._dead_letters is not None and is_on_last_safe_delivery(message)
-        return self._target_error is None or has_last_chance
 
     def _start(self, message: types.LeasedMessage, lease: HeldLease) -> bool:
         """

@@ -53,6 +53,9 @@ OF_DISPATCH = faults(
             "start messages that have their run first while acknowledging fails": becomes(
                 "self._find_run(_) is not None", "self._find_run(message) is None"
             ),
+            "give up the messages on their last safe delivery without asking the target": without(
+                "has_last_chance"
+            ),
         },
         "HeldLease.release": {
             "forget to release the rest of a lease after an error": dropped("release_messages"),
@@ -77,18 +80,13 @@ OF_DISPATCH = faults(
             "lease without regard to unfinished runs": becomes(
                 "min(count, limits.max_unfinished_runs - _)", "count"
             ),
-            "lease more than one message first": always("_is_probing"),
+            "lease more than one message first": always("is_proven"),
             "lease probes after a failed try for no longer than others": becomes(
-                "PROBE_SECONDS if self.attempt > 1 else _", "limits.lease_seconds"
+                "limits.lease_seconds if is_first else PROBE_SECONDS", "limits.lease_seconds"
             ),
         },
         "Dispatcher._drain": {
             "swallow the error of a failed acknowledgement": without("_acknowledgement_error"),
-        },
-        "Dispatcher._may_start": {
-            "give up the messages on their last safe delivery without asking the target": without(
-                "has_last_chance"
-            ),
         },
         "HeldLease.seconds_left": {
             "start runs up to the end of a lease": becomes("self.ends_at - MARGIN_SECONDS", "self.ends_at"),
