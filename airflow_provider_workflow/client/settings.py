@@ -92,22 +92,6 @@ def _context_of(certificates: str) -> ssl.SSLContext:
     return context
 
 
-def _trusted(verify: bool | str) -> str:
-    """The CA certificates that a connection trusts, in PEM format."""
-    if isinstance(verify, str):
-        return _certificates(verify, OF_VERIFY)
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-        if path := os.environ.get(name):
-            return _certificates(path, OF_VARIABLE.format(name=name))
-    import certifi
-
-    certificates = [_certificates(certifi.where(), "the file of certifi {reason}")]
-    # Airflow's own client trusts these too, besides the public ones.
-    if path := os.environ.get("SSL_CERT_FILE"):
-        certificates.append(_certificates(path, OF_VARIABLE.format(name="SSL_CERT_FILE")))
-    return "\n".join(certificates)
-
-
 def _certificates(path: str, problem: str) -> str:
     """
     The text of a file that has at least one certificate, without what is not ASCII, such as comments.
@@ -223,7 +207,7 @@ class Settings:
         :raises ConfigurationError: names every missing or invalid field.
         """
         token_url = _text(extra.get("oauth_url"))
-        secret = _visible(password)  # a space may be part of a secret (RFC 6749, appendix A.2)
+        secret = _text(password, "")  # a space may be part of a secret (RFC 6749, appendix A.2)
         required = {"host": host, "login": login, "password": secret, "oauth_url": token_url}
         problems = [
             f"{name} is missing ({fix})" for name, fix in REQUIRED.items() if not _text(required[name])
@@ -233,7 +217,11 @@ class Settings:
         address = base_url(_text(host), scheme, port)
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
         values.pop("oauth_url", None)
-        _check_visible({**values, "login": _text(login), "password": secret}, problems)
+        shown = {**values, "login": _text(login), "password": secret}
+        for name in ("login", "password", "scope", "inbox_path", "templates_path"):
+            if not shown.get(name, "").isprintable():
+                text = "contains an invisible character, such as a line break (enter it again)"
+                problems.append(f"{name} {text}")
         addresses = {"oauth_url": token_url, "host": address, "schema": scheme}
         check_addresses({**values, **addresses}, problems)
         _convert(values, extra, problems)
@@ -260,23 +248,24 @@ class Settings:
             if any(urlsplit(url).scheme == "https" for url in (self.base_url, self.token_url)):
                 _warn_once(self.connection_id, self.base_url)
             return None
-        return _context_of(_trusted(self.verify))
+        if isinstance(self.verify, str):
+            return _context_of(_certificates(self.verify, OF_VERIFY))
+        for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+            if path := os.environ.get(name):
+                return _context_of(_certificates(path, OF_VARIABLE.format(name=name)))
+        import certifi
+
+        trusted = _certificates(certifi.where(), "the file of certifi {reason}")
+        # Airflow's own client trusts these too, besides the public ones.
+        if path := os.environ.get("SSL_CERT_FILE"):
+            trusted += "\n" + _certificates(path, OF_VARIABLE.format(name="SSL_CERT_FILE"))
+        return _context_of(trusted)
 
 
-def _text(value: Any) -> str:
-    return _visible(value, " ")
-
-
-def _visible(value: Any, more: str = "") -> str:
+def _text(value: Any, around: str = " ") -> str:
     """A string without the line breaks and invisible characters around it."""
     text = "" if value is None else str(value)
-    return text.strip(more + "".join(sign for sign in set(text) if not sign.isprintable()))
-
-
-def _check_visible(values: Mapping[str, str], problems: list[str]) -> None:
-    for name in ("login", "password", "scope", "inbox_path", "templates_path"):
-        if not values.get(name, "").isprintable():
-            problems.append(f"{name} contains an invisible character, such as a line break (enter it again)")
+    return text.strip(around + "".join(sign for sign in set(text) if not sign.isprintable()))
 
 
 def _convert(values: dict[str, Any], extra: Mapping[str, Any], problems: list[str]) -> None:
