@@ -9,6 +9,7 @@ block, as it is called in event loops too.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow import clock, config
+from airflow_provider_workflow import airflow_internals, clock, config
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client.wire import plain
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-METRICS = f"{__name__}.metrics.observe"
+METRICS = f"{__name__}.send_metrics"
 SPANS = f"{__name__}.tracing.observe"
 CURRENT = f"{__name__}.tracing.current_context"
 CALLS = {
@@ -42,6 +43,36 @@ AGE = "oldest_message_age"
 ACTIVE = "active"
 """Fact of a source: 0 while a watcher finds that its events are dropped or that it cannot be used, else 1."""
 PORTS = {"http": 80, "https": 443}
+PREFIX = "workflow.inbox."
+COUNTERS = {
+    "leased": "messages leased; a redelivered message counts again",
+    "started": "messages whose DAG run was started",
+    "existing": "redelivered messages that found their DAG run",
+    "repeated": "messages with the business key of another message, whose DAG run they found",
+    "without_key": "messages without a business key, each of which is started by its own id",
+    "rejected": (
+        "messages whose run Airflow rejected, that an expression or the function of a batch failed on, or"
+        " that a watcher could not put into an asset event"
+    ),
+    "notices": "asset events that announce available messages",
+    "emitted": "messages carried in asset events",
+    "acknowledged": "messages acknowledged: removed from the inbox",
+    "dead_lettered": "messages that started a run of the dead-letter DAG",
+    "replayed": "dead letters whose run was started by a replay",
+    "released": "messages released before their lease expired",
+    "lease_expired": "messages whose lease had expired when they were acknowledged; they are redelivered",
+    "quarantined": "messages found in quarantine; they start no run any more",
+}
+"""Counters of an inbox by the event that they count; ``docs/metrics.md`` has the same text."""
+RATE_LIMITED = "workflow.rate_limited"
+GAUGES = {
+    AGE: "seconds since the oldest message of the last lease was created; 0 if there was none",
+    ACTIVE: "0 while a notice trigger finds the inbox paused by the service, missing or unusable; else 1",
+}
+"""Gauges of an inbox by the fact of an event that they show; ``docs/metrics.md`` has the same text."""
+LONGEST_TAG = 80
+"""Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _names: dict[str, str] = {}
 _warned: set[tuple[str, type[BaseException]]] = set()
 _imported = cache(resolve_name)
@@ -154,6 +185,26 @@ def _warn(observer: str, error: BaseException) -> None:
     if key not in _warned:
         _warned.add(key)
         log.warning("The observer %s failed: %s", observer, type(error).__name__)
+
+
+# Metrics
+
+
+def send_metrics(event: Event) -> None:
+    """Send the metrics of an event, if it has any, through Airflow's Stats."""
+    tags = {"inbox": safe(event.inbox), "conn_id": safe(event.conn_id)}
+    if event.what in COUNTERS and event.count:
+        airflow_internals.stats().incr(PREFIX + event.what, event.count, tags=tags)
+    elif event.what == "rate_limited":
+        tags = {"conn_id": tags["conn_id"], "family": event.facts["family"]}
+        airflow_internals.stats().incr(RATE_LIMITED, 1, tags=tags)
+    for name in GAUGES.keys() & event.facts.keys():
+        airflow_internals.stats().gauge(PREFIX + name, event.facts[name], tags=tags)
+
+
+def safe(value: str) -> str:
+    """A string that every metrics system accepts as the value of a tag: other characters become ``_``."""
+    return _UNSAFE.sub("_", value)[:LONGEST_TAG] or "_"
 
 
 # What calls of the service mean

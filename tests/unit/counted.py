@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.observers import metrics
+from airflow_provider_workflow import airflow_internals, observers
 
 
 class Counted:
@@ -30,7 +29,7 @@ class Counted:
         """The sum of each counter, without the beginning that they share."""
         totals: Counter[str] = Counter()
         for name, value, _ in self.told:
-            if (last := name.rpartition(".")[2]) not in metrics.GAUGES:
+            if (last := name.rpartition(".")[2]) not in observers.GAUGES:
                 totals[last] += int(value)
         return dict(totals)
 

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from airflow_provider_workflow import config, observers, pytest_plugin
 from airflow_provider_workflow.airflow_internals import PARENT_TRACE
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.observers import metrics, tell
+from airflow_provider_workflow.observers import tell
 from airflow_provider_workflow.operators import base
 from tests.unit.batching import Function, batches
 from tests.unit.counted import Counted
@@ -216,12 +216,12 @@ WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
 
 
 def test_the_page_of_metrics_has_all_of_them() -> None:
-    rows = [f"| `{metrics.PREFIX}{name}` | {text} |" for name, text in metrics.COUNTERS.items()]
+    rows = [f"| `{observers.PREFIX}{name}` | {text} |" for name, text in observers.COUNTERS.items()]
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    rows += [f"| `{metrics.PREFIX}{name}` | gauge: {text} |" for name, text in metrics.GAUGES.items()]
+    rows += [f"| `{observers.PREFIX}{name}` | gauge: {text} |" for name, text in observers.GAUGES.items()]
     shown = [line for line in page.splitlines() if line.startswith("| `workflow.")]
 
-    assert [line for line in shown if not line.startswith(f"| `{metrics.RATE_LIMITED}` | ")] == rows
+    assert [line for line in shown if not line.startswith(f"| `{observers.RATE_LIMITED}` | ")] == rows
     assert len(shown) == len(rows) + 1
 
 
@@ -262,8 +262,8 @@ def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest
 
 @given(st.text())
 def test_a_tag_is_plain(value: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", metrics.safe(value))
-    assert metrics.safe("orders-2.eu_west") == "orders-2.eu_west"
+    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", observers.safe(value))
+    assert observers.safe("orders-2.eu_west") == "orders-2.eu_west"
 
 
 @pytest.mark.parametrize("option", ["observers", "traces"])
