@@ -28,8 +28,8 @@ STATE = (
     "client.settings._named",
     "observers._names",
     "observers._warned",
-    "dispatch.quarantine._checked_at",
-    "dispatch.quarantine._reported",
+    "dispatch.lease._checked_at",
+    "dispatch.lease._reported",
     "plugin.service.KEPT",
 )
 """State that outlives a test: collections, and objects that can be created without arguments."""

@@ -24,8 +24,13 @@ from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch import quarantine
-from airflow_provider_workflow.dispatch.lease import HeldLease, check_source, encoded, without_lease
+from airflow_provider_workflow.dispatch.lease import (
+    HeldLease,
+    check_quarantine_in_loop,
+    check_source,
+    encoded,
+    without_lease,
+)
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
@@ -190,7 +195,7 @@ class InboxProducer(SharedStreamProducer):
             answer = await source.client.send(call)
             lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
             if lease is None:
-                await quarantine.check_in_loop(source.client, inbox_id)
+                await check_quarantine_in_loop(source.client, inbox_id)
                 check_source(inbox_id, answer.get("inbox_attributes") or {})
         except InboxPausedError as paused:
             health.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})

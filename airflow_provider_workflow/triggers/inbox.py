@@ -121,8 +121,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
         from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-        from airflow_provider_workflow.dispatch import quarantine
-        from airflow_provider_workflow.dispatch.lease import HeldLease
+        from airflow_provider_workflow.dispatch.lease import HeldLease, check_quarantine_in_loop
         from airflow_provider_workflow.types import BY_USER, DELETING, FAILED, PAUSED
 
         inbox_id, call = source.inbox["id"], api.lease_messages
@@ -139,7 +138,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             return POLL
         health.seen(attributes)
         if lease is None:
-            await quarantine.check_in_loop(source.client, source.inbox["id"])
+            await check_quarantine_in_loop(source.client, inbox_id)
             return None
         try:
             text = await asyncio.to_thread(lease.hand_off)

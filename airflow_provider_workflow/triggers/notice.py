@@ -184,13 +184,13 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         Quarantined messages of the pages are reported.
         """
         from airflow_provider_workflow.client import api
-        from airflow_provider_workflow.dispatch import quarantine
+        from airflow_provider_workflow.dispatch.lease import report_quarantined
 
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             page = await source.client.send(api.list_messages(source.inbox["id"], cursor))
             messages = page["results"]
-            quarantine.report(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)
+            report_quarantined(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)
             available = frozenset(
                 str(message.get("id")) for message in messages if message.get("status") == "available"
             )

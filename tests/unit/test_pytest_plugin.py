@@ -13,7 +13,7 @@ import pytest
 
 import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
-from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.lease import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import workflow_emulator
@@ -46,7 +46,7 @@ def test_each_test_gets_the_alarm_for_a_quarantined_message(
         WorkflowHook().lease_messages("orders", lease_seconds=60)
         workflow_emulator.advance(61)
 
-    quarantine.check(WorkflowHook(), WorkflowHook().get_inbox("orders")["id"])
+    check_quarantine(WorkflowHook(), WorkflowHook().get_inbox("orders")["id"])
 
     assert [each.levelno for each in caplog.records].count(logging.ERROR) == 1
 

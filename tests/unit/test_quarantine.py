@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.lease import report_quarantined
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
@@ -67,7 +67,7 @@ def test_a_page_at_hand_is_reported_once_for_each_inbox(
         {},
     ]
     for inbox in ("orders", "orders", "invoices"):
-        quarantine.report(page, inbox=inbox, conn_id="c")
+        report_quarantined(page, inbox=inbox, conn_id="c")
 
     assert [each.split(":")[0] for each in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
     assert counted.totals == {"quarantined": 2}
@@ -75,7 +75,7 @@ def test_a_page_at_hand_is_reported_once_for_each_inbox(
 
 def test_hostile_names_and_ids_make_one_plain_line(caplog: pytest.LogCaptureFixture) -> None:
     page = [{"id": "b\n\ud800", "status": "quarantined"}]
-    quarantine.report(page, inbox="a\n\ud800", conn_id="c")
+    report_quarantined(page, inbox="a\n\ud800", conn_id="c")
     [line] = alarms(caplog)
 
     assert line.isprintable()

@@ -20,7 +20,7 @@ from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
-from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch.lease import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.get_provider_info import get_provider_info
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
@@ -265,7 +265,7 @@ def test_all_requests_of_an_answer_share_4_seconds(
 
 @pytest.mark.parametrize(
     "look",
-    [lambda op: op.get(LIST), lambda _: quarantine.check(WorkflowHook(), SOME_ID)],
+    [lambda op: op.get(LIST), lambda _: check_quarantine(WorkflowHook(), SOME_ID)],
     ids=["page", "quarantine check"],
 )
 def test_the_renewal_of_a_user_s_tokens_has_its_full_time(

@@ -13,7 +13,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
-from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.dispatch import lease
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.notice import (
     MOST_PAGES,
@@ -120,7 +120,7 @@ def trigger(**arguments: Any) -> WorkflowInboxNoticeTrigger:
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged, but for how it waits, which it says once when it begins."""
-    names = ("triggers.notice", "quarantine")
+    names = ("triggers.notice", "dispatch.lease")
     told = [each for each in caplog.records if each.name.endswith(names)]
     texts = [f"{each.levelname} {each.getMessage()}" for each in told]
     return [text for text in texts if "waiting for messages" not in text]
@@ -220,7 +220,7 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
     elif mishap == "broken inbox":
         bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     else:
-        monkeypatch.setattr(quarantine, "report", Mock(side_effect=KeyError("made up")))
+        monkeypatch.setattr(lease, "report_quarantined", Mock(side_effect=KeyError("made up")))
     notices = await day.notices(trigger(), until=3600)
 
     assert len(notices) == 1, "an alarm"
