@@ -293,7 +293,7 @@ COMMANDS = (
     _action(
         "login",
         "Log a user in, for a connection with the grant refresh_token",
-        "login.login",
+        "tools.login",
         _arg(
             "--scope",
             help="scopes to request, separated by spaces (default: the connection's)",
