@@ -18,8 +18,7 @@ from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_workflow.decorators import inbox_dag
-from airflow_provider_workflow.decorators.inbox_dag import OF_WAITING
-from airflow_provider_workflow.decorators.message import MessagePlaceholder
+from airflow_provider_workflow.decorators.inbox_dag import OF_WAITING, MessagePlaceholder
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
