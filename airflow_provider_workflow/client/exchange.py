@@ -180,7 +180,10 @@ class BaseClient:
         return error.retry_after is None or error.retry_after <= self._longest_wait
 
     def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
-        call = _with_fitting_limit(call, self.settings)
+        place = self.settings.base_url, call.path
+        if call.json is not None and (most := _fitting.get(place)) is not None:
+            limit = min(most, call.json["lease_limit"])
+            call = replace(call, json={**call.json, "lease_limit": limit})
         yield from self._wait_at_gate(call)
         scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
         token, is_new = None, True
@@ -200,7 +203,10 @@ class BaseClient:
             read = partial(call.read, answer)
             large = LARGE_LEASE if call.name == "lease_messages" else LARGE_BODY
             value: T = (yield InThread(read)) if len(answer.body) > large else read()
-            _note_size(call, self.settings, answer, value)
+            if call.name == "lease_messages" and value["results"]:
+                average = len(answer.body) / len(value["results"])
+                # By the average; the next messages may be twice as large.
+                _fitting[place] = max(1, int(call.limit / 2 / average))
             return value
         except TransportError as unreadable:
             text = str(unreadable)
@@ -316,20 +322,6 @@ class BaseClient:
 
 _fitting: dict[tuple[str, str], int] = {}
 """How many messages a lease can have; by base URL and path."""
-
-
-def _with_fitting_limit(call: Call[T], settings: Settings) -> Call[T]:
-    most = _fitting.get((settings.base_url, call.path))
-    if most is None or call.json is None:
-        return call
-    return replace(call, json={**call.json, "lease_limit": min(most, call.json["lease_limit"])})
-
-
-def _note_size(call: Call[Any], settings: Settings, answer: Answer, value: Any) -> None:
-    if call.name == "lease_messages" and value["results"]:
-        average = len(answer.body) / len(value["results"])
-        # By the average; the next messages may be twice as large.
-        _fitting[settings.base_url, call.path] = max(1, int(call.limit / 2 / average))
 
 
 def _too_large(call: Call[Any], settings: Settings) -> TransportError:
