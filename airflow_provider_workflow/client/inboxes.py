@@ -149,7 +149,7 @@ def all_inboxes(
     :raises TransportError: there are more pages.
     """
     listed = yield from pages(
-        lambda offset: api.list_inboxes(offset=offset, status=status, name=name),
+        partial(api.list_inboxes, PAGE_SIZE, status=status, name=name),
         lambda page, offset: offset + len(page["results"]) if page.get("next") else None,
         0,
         most,

@@ -116,7 +116,7 @@ class WorkflowHook(BaseHook):
         :param exchange: the calls, such as ``inboxes.all_messages``.
         :raises WorkflowError: a call failed.
         """
-        with closing(self.hurried().client) as client:
+        with closing(self._hurried_client()) as client:
             return client.run(exchange)
 
     @asynccontextmanager
