@@ -114,16 +114,12 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
         error.fix = _of_address(error, "Token URL", settings.token_url, rule)
     elif isinstance(error, NotFoundError) and call.name == "list_inboxes":
         error.fix = f"check Inbox path ({settings.inbox_path}) and Base URL"
-    elif _is_of_address(error):
+    elif (isinstance(error, TransportError) and not isinstance(error, TokenStoreError)) or (
+        isinstance(error, WorkflowAPIError) and error.status < HTTPStatus.BAD_REQUEST
+    ):
+        # Something other than the API of the service may have answered, or nothing.
         rule = "they must lead to the API of the service"
         error.fix = _of_address(error, "Base URL and Inbox path", settings.base_url, rule)
-
-
-def _is_of_address(error: WorkflowError) -> bool:
-    """Whether something other than the API of the service may have answered, or nothing."""
-    if isinstance(error, TransportError):
-        return not isinstance(error, TokenStoreError)
-    return isinstance(error, WorkflowAPIError) and error.status < HTTPStatus.BAD_REQUEST
 
 
 def _of_address(error: WorkflowError, field: str, url: str, rule: str) -> str:
@@ -139,15 +135,12 @@ def _of_token(error: AuthenticationError, settings: Settings) -> str:
     if error.code == "invalid_grant":
         return _log_in(settings)
     if error.status in (401, 403) or "client" in (error.code or ""):
-        return f"{_about_spaces(settings)}correct its Client ID (login) and Client secret (password)"
+        fix = "correct its Client ID (login) and Client secret (password)"
+        if settings.client_secret == settings.client_secret.strip():
+            return fix
+        doubt = "the client secret begins or ends with a space: remove it unless it belongs to the secret"
+        return f"{doubt}; then {fix}"
     return "correct its Token URL, which must be the token endpoint exactly as the service gives it"
-
-
-def _about_spaces(settings: Settings) -> str:
-    """What to do first about a client secret that begins or ends with a space; "" without one."""
-    if settings.client_secret == settings.client_secret.strip():
-        return ""
-    return "the client secret begins or ends with a space: remove it unless it belongs to the secret; then "
 
 
 def _of_api(error: AuthenticationError, call: Call[Any], settings: Settings) -> str:
