@@ -112,14 +112,22 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.queue = queue
             self.inbox = arguments.filled("inbox", inbox)
             self.match = match
-            self._matches = None if match is None else _compiled(match)
+            self._matches: Matcher | None = None
+            if match is not None:
+                # Imports jmespath, so only for DAG files that need it.
+                from airflow_provider_workflow.dispatch.routing import matcher
+
+                self._matches = matcher("match", match)
             self.lease_limit = arguments.within("lease_limit", lease_limit, arguments.LEASE_LIMIT)
             self.lease_seconds = _check_lease_seconds(lease_seconds)
             self.min_interval = arguments.seconds("min_interval", min_interval)
             self.workflow_conn_id = arguments.filled("workflow_conn_id", workflow_conn_id)
             self.poll_interval, self.max_poll_interval = arguments.intervals(poll_interval, max_poll_interval)
             self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
-            self.per_message = _check_per_message(per_message, type(self).__name__)
+            self.per_message = arguments.flag("per_message", per_message)
+            if per_message and airflow_release() < (3, 4):
+                # There events that follow each other closely share a run, or wait for the next event.
+                raise needs(f"{type(self).__name__}(per_message=True)", INSTEAD, (3, 4))
 
     def shared_stream_key(self) -> Hashable:
         """The arguments of the poller: watchers with the same ones share it."""
@@ -183,20 +191,6 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         """
         raise NotImplementedError(f"{type(self).__name__} runs only as the trigger of an AssetWatcher")
         yield
-
-
-def _compiled(match: str) -> Matcher:
-    """Compile the expression; imports jmespath, which DAG files without ``match`` do not need."""
-    from airflow_provider_workflow.dispatch.routing import matcher
-
-    return matcher("match", match)
-
-
-def _check_per_message(per_message: bool, trigger: str) -> bool:
-    if arguments.flag("per_message", per_message) and airflow_release() < (3, 4):
-        # There events that follow each other closely share a run, or wait for the next event.
-        raise needs(f"{trigger}(per_message=True)", INSTEAD, (3, 4))
-    return per_message
 
 
 def _check_lease_seconds(lease_seconds: int) -> int:

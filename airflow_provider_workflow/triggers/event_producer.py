@@ -156,9 +156,13 @@ class InboxProducer(SharedStreamProducer):
                             await source.waits.wait()
                             continue
                         source.waits.reset()
-                        for batch in await self._batches(lease):
+                        messages, causes = await asyncio.to_thread(encode, lease.messages)
+                        for message_id, cause in causes:
+                            log_rejected(options, message_id, cause)
+                        for part in _parts_of(messages):
                             if lease.seconds_left() <= 0:
                                 break
+                            batch = Batch(lease, part)
                             await self._settle_later(batch)
                             yield batch, batch
                             await clock.async_sleep(min(options.min_interval, PART_SECONDS))
@@ -203,13 +207,6 @@ class InboxProducer(SharedStreamProducer):
         health.seen(answer.get("inbox_attributes") or {})
         return lease
 
-    async def _batches(self, lease: HeldLease) -> list[Batch]:
-        """Split a lease into batches, one for each event; without messages that cannot be encoded."""
-        messages, causes = await asyncio.to_thread(encode, lease.messages)
-        for message_id, cause in causes:
-            log_rejected(self.options, message_id, cause)
-        return [Batch(lease, part) for part in _parts_of(messages)]
-
     # The outcome of the messages
 
     async def _settle_later(self, batch: Batch) -> None:
@@ -250,8 +247,15 @@ class InboxProducer(SharedStreamProducer):
 
         :raises WorkflowError: an error is permanent, or the lease ends.
         """
-        if unmatched := batch.ids(selected=False):
-            self._log_unmatched(unmatched[0])
+        unmatched = batch.ids(selected=False)
+        if unmatched and not self._unmatched_logged:
+            self._unmatched_logged = True
+            log.warning(
+                "Inbox %s: no watcher in this triggerer selects message %s. Such messages are left to their"
+                " lease, until the service quarantines them",
+                self.options.inbox,
+                plain(unmatched[0]),
+            )
         ids, pause = batch.ids(selected=True), FIRST_PAUSE_SECONDS
         while ids:
             try:
@@ -262,16 +266,6 @@ class InboxProducer(SharedStreamProducer):
                     raise
             await clock.async_sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-
-    def _log_unmatched(self, message_id: str) -> None:
-        if not self._unmatched_logged:
-            self._unmatched_logged = True
-            log.warning(
-                "Inbox %s: no watcher in this triggerer selects message %s. Such messages are left to their"
-                " lease, until the service quarantines them",
-                self.options.inbox,
-                plain(message_id),
-            )
 
 
 def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
