@@ -46,7 +46,9 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
             cannot be used until the cause, which the text names, is fixed.
         """
         self._read_rendered()
-        notices = _notices(context)
+        by_asset = context.get("triggering_asset_events") or {}
+        payloads = [(event.extra or {}).get("payload") for events in by_asset.values() for event in events]
+        notices = [payload if isinstance(payload, Mapping) else {} for payload in payloads]
         # Alarms are due every 6 hours only: a notice of messages raises none.
         checks_source = not notices or any(notice.get("alarm") is not False for notice in notices)
         self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)
@@ -61,13 +63,6 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         if any(notice.get("alarm") is True and not notice.get("inbox_id") for notice in notices):
             raise AirflowFailException(WATCHER_FAILED.format(self.inbox))
         return dispatcher.counts.result
-
-
-def _notices(context: Context) -> list[Mapping[str, Any]]:
-    """The payloads of the events that started this run; an empty one for an event that is no notice."""
-    by_asset = context.get("triggering_asset_events") or {}
-    payloads = [(event.extra or {}).get("payload") for events in by_asset.values() for event in events]
-    return [payload if isinstance(payload, Mapping) else {} for payload in payloads]
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:
