@@ -26,7 +26,7 @@ STATE = (
     "client.exchange._fitting",
     "client.tokens.TOKENS",
     "client.settings._named",
-    "observers._names",
+    "observers.NAMES",
     "observers._warned",
     "dispatch.lease._checked_at",
     "dispatch.lease._reported",

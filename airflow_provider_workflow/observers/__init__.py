@@ -73,7 +73,8 @@ GAUGES = {
 LONGEST_TAG = 80
 """Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-_names: dict[str, str] = {}
+NAMES: dict[str, str] = {}
+"""The names of inboxes that this process knows, by their ids."""
 _warned: set[tuple[str, type[BaseException]]] = set()
 _imported = cache(resolve_name)
 
@@ -167,12 +168,7 @@ def name_of(inbox: str) -> str:
 
     :param inbox: id or name.
     """
-    return plain(_names.get(inbox, inbox))
-
-
-def remember_name(inbox_id: str, name: str) -> None:
-    """Remember the name of an inbox, for its events."""
-    _names[inbox_id] = name
+    return plain(NAMES.get(inbox, inbox))
 
 
 def _warn(observer: str, error: BaseException) -> None:
@@ -230,7 +226,7 @@ def observer(conn_id: str, base_url: str) -> Observer:
         if call.name in NAMING and error is None:
             for inbox in answer.get("results") or [answer]:
                 if isinstance(name := inbox.get("name"), str) and name:
-                    remember_name(inbox["id"], name)
+                    NAMES[inbox["id"]] = name
         elif call.name in CALLS:
             source = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
             tell_of = _tell_of_lease if call.name == "lease_messages" else _tell_of_end

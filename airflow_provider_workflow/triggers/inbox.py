@@ -172,5 +172,5 @@ def lease_of(event: dict[str, Any]) -> HeldLease | None:
         return None
     lease = HeldLease.from_hand_off(event["lease"])
     # For logs and the tags of metrics: this process has not looked up the name.
-    observers.remember_name(lease.inbox_id, event["inbox_name"])
+    observers.NAMES[lease.inbox_id] = event["inbox_name"]
     return lease

@@ -103,7 +103,7 @@ def test_a_hand_off_that_a_thread_wrote_and_a_task_below_many_others_cannot_deco
 
 
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
-    observers.remember_name("inbox", "orders")
+    observers.NAMES["inbox"] = "orders"
     lease = held(
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )
