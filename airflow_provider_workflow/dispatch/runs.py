@@ -269,27 +269,24 @@ class TaskRuns:
         with observers.attempt(
             "start_run", **source, message_ids=[message_id or ""], trace_context=context, facts=facts
         ):
-            outcome = self._start(dag_id, run_id, conf, note)
+            try:
+                refusal = trigger_dag_run(dag_id, run_id, conf, note)
+            except _rejections() as error:
+                raise error_of(dag_id, error) from None
+            except _NO_ANSWER as error:
+                raise _target_error(dag_id, error) from None
+            except (ValueError, OverflowError, RecursionError) as error:
+                # Nothing was sent.
+                raise MessageFault(f"Airflow cannot encode its payload: {type(error).__name__}") from None
+            if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):
+                raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
+            outcome = Start.STARTED if refusal is None else Start.EXISTING
             facts["outcome"] = outcome.value
         if outcome is Start.STARTED:
             return outcome
         if (existing := self._existing(dag_id, run_id, conf)) is None:
             raise not_its_run(dag_id, run_id)
         return existing
-
-    def _start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None) -> Start:
-        try:
-            refusal = trigger_dag_run(dag_id, run_id, conf, note)
-        except _rejections() as error:
-            raise error_of(dag_id, error) from None
-        except _NO_ANSWER as error:
-            raise _target_error(dag_id, error) from None
-        except (ValueError, OverflowError, RecursionError) as error:
-            # Nothing was sent.
-            raise MessageFault(f"Airflow cannot encode its payload: {type(error).__name__}") from None
-        if refusal not in (None, "DAGRUN_ALREADY_EXISTS"):
-            raise TargetError(f"Airflow did not start a run of {dag_id!r}: {refusal}")
-        return Start.STARTED if refusal is None else Start.EXISTING
 
     def find(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
         """See ``Runs.find``."""

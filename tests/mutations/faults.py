@@ -103,7 +103,7 @@ OF_DISPATCH = faults(
         "run_id_of": {
             "give messages of two inboxes one run id": becomes("digest[:16]", "16 * '0'"),
         },
-        "TaskRuns._start": {
+        "TaskRuns.start": {
             "treat any error of Airflow as an existing run": never("DAGRUN_ALREADY_EXISTS"),
             "treat the answer that a run exists as an error": becomes(
                 'refusal not in (None, "DAGRUN_ALREADY_EXISTS")', "refusal is not None"
