@@ -157,11 +157,16 @@ def login(args: Namespace) -> int:
     """
     hook = hook_of(args)
     scope = args.scope or hook.settings.scope
-    _check_ready(hook.settings, scope)
+    if problems := _problems(hook.settings, scope):
+        raise ConfigurationError(problems)
     state = secrets.token_urlsafe(32)
     output.note("Open this URL in a browser, on any machine, and approve:")
     output.write(hook.authorization_url(scope=scope, state=state))
-    code = _pasted_code(hook.settings.redirect_uri, state)
+    output.note(
+        f"The browser is then redirected to {hook.settings.redirect_uri}; that page need not exist."
+        " Within 2 minutes, paste the whole URL from its address bar, and press Enter:"
+    )
+    code = _code_of(sys.stdin.readline().strip(), state)
     try:
         token = hook.exchange_code(code)
         hook.store_user_tokens(token)
@@ -180,13 +185,8 @@ def login(args: Namespace) -> int:
     return Exit.OK
 
 
-def _check_ready(settings: Settings, scope: str) -> None:
-    """
-    Check that a user can log in for this connection, before the authorization page is opened.
-
-    :param scope: space-separated scopes that the user is asked to grant.
-    :raises ConfigurationError: names every missing or invalid field.
-    """
+def _problems(settings: Settings, scope: str) -> list[str]:
+    """What keeps a user from logging in, with these scopes."""
     problems = []
     if settings.grant != USER_GRANT:
         problems.append(f"grant is {settings.grant} (set it to {USER_GRANT} to use a user's tokens)")
@@ -199,43 +199,28 @@ def _check_ready(settings: Settings, scope: str) -> None:
             f"scope needs {' '.join(sorted(missing))}, which the user is not asked to grant"
             " (request it too, or change the connection's scope)"
         )
-    if problems:
-        raise ConfigurationError(problems)
+    return problems
 
 
-def _pasted_code(redirect_uri: str, state: str) -> str:
-    """The code from the URL that the user copies from the browser."""
-    output.note(
-        f"The browser is then redirected to {redirect_uri}; that page need not exist."
-        " Within 2 minutes, paste the whole URL from its address bar, and press Enter:"
-    )
-    pasted = sys.stdin.readline()
-    if not pasted.strip():
+def _code_of(url: str, state: str) -> str:
+    """
+    The code in the URL of a redirect, after a check of its ``state`` (docs/service.md 14.3).
+
+    :raises WorkflowError: it is invalid, belongs to another login, or the authorization was denied.
+    """
+    if not url:
         raise WorkflowError("No URL was pasted. Run the command again.")
     try:
-        return _code_of(urlsplit(pasted.strip()).query, state)
+        fields = parse_qs(urlsplit(url).query, keep_blank_values=True, max_num_fields=50)
+        if any(len(fields.get(name, [])) > 1 for name in ("state", "code", "error")):
+            raise ValueError("the URL has state, code or error more than once")
+        if not hmac.compare_digest(fields.get("state", [""])[0].encode(), state.encode()):
+            raise ValueError("state is not the one that was sent: the redirect does not belong to this login")
+        if "error" not in fields and not any(fields.get("code", [])):
+            raise ValueError("the URL has no code")
     except ValueError as error:
         raise WorkflowError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
-
-
-def _code_of(query: str, expected_state: str) -> str:
-    """
-    The code in the query of a redirect, after a check of its ``state`` (docs/service.md 14.3).
-
-    :param query: the query of the URL to which the authorization page redirected the browser.
-    :param expected_state: the ``state`` that was passed to ``authorization_url``.
-    :raises ValueError: the redirect is invalid or belongs to another login; the user can enter another URL.
-    :raises WorkflowError: the user or the service denied the authorization (RFC 6749, section 4.1.2.1).
-    """
-    fields = parse_qs(query, keep_blank_values=True, max_num_fields=50)
-    if any(len(fields.get(name, [])) > 1 for name in ("state", "code", "error")):
-        raise ValueError("the URL has state, code or error more than once")
-    if not hmac.compare_digest(fields.get("state", [""])[0].encode(), expected_state.encode()):
-        raise ValueError("state is not the one that was sent: the redirect does not belong to this login")
     if "error" in fields:
         reason = one_line(fields.get("error_description", ["no reason"])[0])
         raise WorkflowError(f"The authorization page answered {one_line(fields['error'][0])!r}: {reason}")
-    code = fields.get("code", [""])[0]
-    if not code:
-        raise ValueError("the URL has no code")
-    return code
+    return fields["code"][0]
