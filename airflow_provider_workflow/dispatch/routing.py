@@ -159,6 +159,11 @@ class Routes:
     :raises ValueError: an expression is not valid, or there is no DAG id.
     """
 
+    dag_ids: list[str]
+    """All DAGs that a message may start a run of."""
+    has_keys: bool
+    """Whether messages may have a business key."""
+
     def __init__(
         self,
         targets: str | Mapping[str, str] | None,
@@ -168,6 +173,7 @@ class Routes:
     ) -> None:
         self._match = None if match is None else matcher("match", match)
         self._once_per = once_per
+        self.has_keys = once_per is not None
         self._key = None if once_per is None else _searcher("once_per", once_per)
         if once_per is not None and "'field'" not in str(_compile("once_per", once_per).parsed):
             raise ValueError(NO_FIELD.format(once_per))
@@ -180,11 +186,7 @@ class Routes:
             self._targets.append((targets, None))
         if targets is not None and not all(dag_id for dag_id, _ in self._targets or [("", None)]):
             raise ValueError("trigger_dag_id must name at least one DAG")
-
-    @property
-    def dag_ids(self) -> list[str]:
-        """All DAGs that a message may start a run of."""
-        return [dag_id for dag_id, _ in self._targets]
+        self.dag_ids = [dag_id for dag_id, _ in self._targets]
 
     def accepts(self, message: Content) -> bool:
         """
@@ -193,11 +195,6 @@ class Routes:
         :raises UnroutableError: ``match`` cannot be evaluated on it.
         """
         return self._match is None or self._match(message)
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether messages may have a business key."""
-        return self._key is not None
 
     def key(self, message: Content) -> list[Any] | None:
         """
