@@ -183,19 +183,15 @@ async def opened(options: PollingOptions, health: InboxHealth) -> AsyncIterator[
         streams = max_event_streams() if options.wake_on_events else 0
         async with event_stream.listen(client, inbox["id"], streams) as wake_up:
             if health.errors == 0:
-                _log_wait(options, client, health.log)
+                health.log.info(
+                    "Inbox %s at %s: waiting for messages, %severy %g to %g s",
+                    options.inbox,
+                    host_of(client.settings.base_url),
+                    "by its event stream and by polling " if options.wake_on_events else "by polling ",
+                    options.poll_interval,
+                    options.max_poll_interval,
+                )
             yield Source(client, inbox, Waits(options, wake_up))
-
-
-def _log_wait(options: PollingOptions, client: AsyncWorkflowClient, log: logging.Logger) -> None:
-    log.info(
-        "Inbox %s at %s: waiting for messages, %severy %g to %g s",
-        options.inbox,
-        host_of(client.settings.base_url),
-        "by its event stream and by polling " if options.wake_on_events else "by polling ",
-        options.poll_interval,
-        options.max_poll_interval,
-    )
 
 
 async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
