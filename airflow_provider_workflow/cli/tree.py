@@ -152,7 +152,7 @@ INBOX_COMMANDS = (
     _action(
         "messages",
         "List the messages of an inbox, without their payloads",
-        "messages.list_messages",
+        "inboxes.list_messages",
         INBOX,
         _arg(
             "--status",
@@ -164,7 +164,7 @@ INBOX_COMMANDS = (
     _action(
         "lease",
         "Lease messages, and print them with their payloads",
-        "messages.lease",
+        "inboxes.lease",
         INBOX,
         _number("--limit", "maximum number of messages, 1 to 100", 10),
         _number("--lease-seconds", "length of the lease in seconds, 1 to 3600", 300),
@@ -173,7 +173,7 @@ INBOX_COMMANDS = (
     _action(
         "ack",
         "Acknowledge leased messages: remove them for good",
-        "messages.acknowledge",
+        "inboxes.acknowledge",
         INBOX,
         LEASE_ID,
         MESSAGE_IDS,
@@ -182,7 +182,7 @@ INBOX_COMMANDS = (
     _action(
         "release",
         "Release leased messages: they can be leased again at once",
-        "messages.release",
+        "inboxes.release",
         INBOX,
         LEASE_ID,
         MESSAGE_IDS,
@@ -191,7 +191,7 @@ INBOX_COMMANDS = (
     _action(
         "drain",
         "Start one DAG run for each available message, and acknowledge it",
-        "messages.drain",
+        "inboxes.drain",
         INBOX,
         _arg(
             "--trigger-dag-id",
