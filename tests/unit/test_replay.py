@@ -9,8 +9,7 @@ import pytest
 
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
-from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.dead_letters import NotReplayableError, Reason, Replay, conf_of
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted
