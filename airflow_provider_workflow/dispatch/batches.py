@@ -116,10 +116,14 @@ class Batches:
 
     def _drain(self) -> None:
         """Work on one lease after the other, until the inbox is empty."""
-        while not self._outcomes.may_be_broken and (count := self._next_count()) > 0:
+        limits, most = self.limits, self.limits.max_messages
+        while not self._outcomes.may_be_broken and (most is None or most > self._leased):
             if self.ended is not None:
                 raise self.ended
-            seconds = self.limits.lease_seconds
+            count = min(self._next_size, limits.lease_limit)
+            if most is not None:
+                count = min(count, most - self._leased)
+            seconds = limits.lease_seconds
             # While the function is broken, a try costs a message at most one delivery per hour.
             if self.attempt > 1 and not self._has_processed:
                 seconds = max(seconds, PROBE_SECONDS)
@@ -138,12 +142,6 @@ class Batches:
             was_delivered = any(self._calls(message) > 1 for message in lease.messages)
             self._work_on(lease)
             self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
-
-    def _next_count(self) -> int:
-        """Messages of the next lease; 0 or less to end the drain."""
-        limits = self.limits
-        most = limits.lease_limit if limits.max_messages is None else limits.max_messages - self._leased
-        return min(self._next_size, limits.lease_limit, most)
 
     @property
     def _has_processed(self) -> bool:
