@@ -21,7 +21,6 @@ from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, 
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import Renewal
 from airflow_provider_workflow.client.wire import Answer, Request
 
 if TYPE_CHECKING:
@@ -119,7 +118,12 @@ class WorkflowClient(BaseClient):
             return self.run(step.exchange)
         if isinstance(step, InThread):
             return step.run()
-        return self._await_renewal(step)
+        try:
+            # Another thread renews the token; a client that never waits at a gate has a time limit.
+            return step.result(self.settings.timeout if self._longest_wait == 0 else None)
+        except FutureTimeoutError:
+            text = "the access token is still being renewed"
+            raise TransportError(text, sent=False, timed_out=True) from None
 
     def _within_limit(self, request: Request, ends_at: float) -> Request:
         """The request, within what is left of the limit for all of them."""
@@ -128,14 +132,6 @@ class WorkflowClient(BaseClient):
             raise TransportError("no time is left", sent=False, timed_out=True)
         is_renewal = request.timeout > self.settings.timeout
         return request if is_renewal else replace(request, timeout=min(request.timeout, seconds_left))
-
-    def _await_renewal(self, renewal: Renewal) -> None:
-        """Wait for a renewal by another thread; a client that never waits at a gate has a time limit."""
-        try:
-            renewal.result(self.settings.timeout if self._longest_wait == 0 else None)
-        except FutureTimeoutError:
-            text = "the access token is still being renewed"
-            raise TransportError(text, sent=False, timed_out=True) from None
 
     def exchange(self, request: Request) -> Answer:
         """

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -23,8 +22,6 @@ CONNECTIONS = 100
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
 """Errors after which the service has not received the request."""
-_timeout = cache(lambda seconds: aiohttp.ClientTimeout(connect=seconds, total=seconds + 1))
-# The total is longer, so that the error tells which of the two limits ended it.
 
 
 @dataclass
@@ -72,6 +69,8 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
     :raises TransportError: no connection within ``request.timeout`` seconds, or no complete answer within a
         second more.
     """
+    # The total is longer, so that the error tells which of the two limits ended it.
+    timeout = aiohttp.ClientTimeout(connect=request.timeout, total=request.timeout + 1)
     try:
         async with session.request(
             request.method,
@@ -79,7 +78,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             params=request.query,
             headers=request.headers,
             data=request.body,
-            timeout=_timeout(request.timeout),
+            timeout=timeout,
             allow_redirects=False,
             proxy=request.proxy,
         ) as response:

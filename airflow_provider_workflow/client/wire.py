@@ -126,16 +126,12 @@ class Answer:
         if seconds is None and (date := _http_date(value)) is not None:
             seconds = date - self._now()
         if seconds is None:
-            seconds = self._window()
-        return None if seconds is None else min(max(0.0, seconds), BELIEVED_WAIT_SECONDS)
-
-    def _window(self) -> float | None:
-        """Seconds until the rate window resets; None while it has requests left."""
-        remaining = _number(self.headers.get("x-ratelimit-remaining"))
-        reset = _number(self.headers.get("x-ratelimit-reset"))
-        if remaining is None or remaining >= 1 or reset is None:
-            return None
-        return reset - self._now() if reset >= EPOCH_RESET_FLOOR else reset
+            remaining = _number(self.headers.get("x-ratelimit-remaining"))
+            reset = _number(self.headers.get("x-ratelimit-reset"))
+            if remaining is None or remaining >= 1 or reset is None:
+                return None
+            seconds = reset - self._now() if reset >= EPOCH_RESET_FLOOR else reset
+        return min(max(0.0, seconds), BELIEVED_WAIT_SECONDS)
 
 
 def _decoded(body: bytes) -> Any:

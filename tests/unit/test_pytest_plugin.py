@@ -85,7 +85,6 @@ KEPT = {
     "client.tokens._digest": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
-    "client.over_aiohttp._timeout": PURE,
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
     "dispatch.runs._rejections": PURE,
