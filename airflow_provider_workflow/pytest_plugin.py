@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -47,33 +47,22 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatorServe
     """
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
+    from airflow_provider_workflow.hooks import workflow
 
     reset()
     with EmulatorServer(clock=ManualClock()) as server:
-        _lead_to(server, monkeypatch)
+        fields, settings_of = server.connection(), workflow.settings_of
+        # The environment may name a broken file of certificates.
+        fields["extra"] = json.dumps({**fields["extra"], "verify": False})
+        emulated = SimpleNamespace(**fields, schema=None, port=None)
+        monkeypatch.setattr(workflow, "settings_of", lambda _, conn_id: settings_of(emulated, conn_id))
+        monkeypatch.setenv(f"AIRFLOW_CONN_{workflow.DEFAULT_CONN_ID.upper()}", server.connection_json())
+        for name in ("no_proxy", "NO_PROXY"):
+            # Other hooks may need their proxies. A list with "*" and more excludes nothing.
+            if os.environ.get(name) != "*":
+                monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))
         yield server
     reset()
-
-
-def _lead_to(server: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every connection lead to the emulator, whatever Airflow, its secrets backends and proxies say."""
-    from airflow_provider_workflow.client.settings import Settings
-    from airflow_provider_workflow.hooks import workflow
-
-    fields = server.connection()
-    # The environment may name a broken file of certificates.
-    fields["extra"] = json.dumps({**fields["extra"], "verify": False})
-
-    def settings(_connection: Any, conn_id: str) -> Settings:
-        return settings_of(SimpleNamespace(**fields, schema=None, port=None), conn_id)
-
-    settings_of = workflow.settings_of
-    monkeypatch.setattr(workflow, "settings_of", settings)
-    monkeypatch.setenv(f"AIRFLOW_CONN_{workflow.DEFAULT_CONN_ID.upper()}", server.connection_json())
-    for name in ("no_proxy", "NO_PROXY"):
-        # Other hooks may need their proxies. A list with "*" and more excludes nothing.
-        if os.environ.get(name) != "*":
-            monkeypatch.setenv(name, ",".join(filter(None, (os.environ.get(name), server.host))))
 
 
 def reset() -> None:
