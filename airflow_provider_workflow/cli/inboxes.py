@@ -15,7 +15,13 @@ from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
 from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, NAME_LENGTH, filled, within
-from airflow_provider_workflow.client.errors import LeaseExpiredError, NotFoundError, WorkflowError
+from airflow_provider_workflow.client.errors import (
+    InboxPausedError,
+    LeaseExpiredError,
+    NotFoundError,
+    WorkflowError,
+)
+from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
@@ -238,7 +244,11 @@ def _message_row(message: types.ListedMessage) -> dict[str, Any]:
 def lease(args: Namespace) -> int:
     """Lease messages, if there are any."""
     within("--limit", args.limit, LEASE_LIMIT)
-    leased = hook_of(args).lease_messages(args.inbox, args.limit, args.lease_seconds)
+    try:
+        leased = hook_of(args).lease_messages(args.inbox, args.limit, args.lease_seconds)
+    except InboxPausedError as paused:
+        output.note(f"There is nothing to lease (the inbox is paused: {plain(paused.paused_reason)}).")
+        return Exit.NOTHING_TO_LEASE
     result = {name: value for name, value in leased.items() if name != "sent_at"}
     status = (leased.get("inbox_attributes") or {}).get("status")
     if not leased.get("lease_id"):

@@ -123,6 +123,10 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
 
 
 def _of_address(error: WorkflowError, field: str, url: str, rule: str) -> str:
+    if isinstance(error, TransportError) and not error.sent and error.permanent:
+        return "set Verify TLS (verify) to a file with the certificate of its authority"
+    if isinstance(error, TransportError) and error.sent and error.timed_out:
+        return "try again later, or increase Timeout (timeout)"
     if isinstance(error, TransportError) and not error.sent:
         scheme = " (https unless the URL says http)" if url.startswith("https:") else ""
         return f"check {field}{scheme}, and the network connection to it"

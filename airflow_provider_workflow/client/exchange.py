@@ -202,8 +202,9 @@ class BaseClient:
             read = partial(call.read, answer)
             large = LARGE_LEASE if call.name == "lease_messages" else LARGE_BODY
             value: T = (yield InThread(read)) if len(answer.body) > large else read()
-            if call.name == "lease_messages" and value["results"]:
-                average = len(answer.body) / len(value["results"])
+            lease: Any = value
+            if call.name == "lease_messages" and lease["results"]:
+                average = len(answer.body) / len(lease["results"])
                 # By the average; the next messages may be twice as large.
                 _fitting[place] = max(1, int(call.limit / 2 / average))
             return value
@@ -216,8 +217,10 @@ class BaseClient:
         """Drop the token if the error is about it: a new one may help (docs/service.md 11)."""
         is_rejected = error.status == 400 and error.code == "unauthenticated"
         if error.status == 401:
-            # A new token would have the same scope (docs/service.md 14.4).
+            # A new token would have the same scope (docs/service.md 14.4), until somebody has corrected it.
             is_rejected = error.code != "invalid_audience"
+            if not is_rejected:
+                self.tokens.forget(token_key(self.settings, scope))
         if is_rejected and token is not None:
             self.tokens.drop(token_key(self.settings, scope), token.value)
         return is_rejected
@@ -268,7 +271,7 @@ class BaseClient:
         :raises ConfigurationError: the proxy is not an HTTP proxy.
         """
         base, path = self._address(call)
-        headers = dict(_HEADERS)
+        headers, proxy = dict(_HEADERS), self._proxy_for(base)
         query = dict(call.query)
         body = None
         if call.family in WITH_CLIENT_ID:
@@ -290,7 +293,7 @@ class BaseClient:
             body=body,
             # Without its answer, a user's refresh token is lost.
             timeout=max(self.settings.timeout, 0 if call.repeatable or not call.form else DEFAULT_TIMEOUT),
-            proxy=self._proxy_for(base),
+            proxy=proxy,
             limit=call.limit,
         )
 
@@ -329,8 +332,10 @@ def _too_large(call: Call[Any], settings: Settings) -> TransportError:
         return TransportError(text, sent=True, permanent=True)
     limit = call.json["lease_limit"]
     _fitting[settings.base_url, call.path] = fewer = max(1, limit // 2)
-    return TransportError(
+    error = TransportError(
         f"{text}, so its messages are redelivered when their lease ends; this process leases at most"
         f" {fewer} messages next. Lower lease_limit, which was {limit}",
         sent=True,
     )
+    error.fix = "lower lease_limit"
+    return error

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import aiohttp
+import requests.utils  # noqa: F401 which the proxy of a call needs: here, a thread imports it
 
 from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS, no_answer
 from airflow_provider_workflow.client.errors import TransportError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import sys
 import time  # real time: as that of sockets
+from traceback import walk_tb
 from typing import Any
 
 import requests
@@ -126,16 +127,19 @@ def _is_refused_tunnel(cause: BaseException) -> bool:
 
 
 def _fault(request: Request, chain: list[BaseException]) -> TransportError:
+    functions = {frame.f_code.co_name for cause in chain for frame, _ in walk_tb(cause.__traceback__)}
+    in_handshake = "do_handshake" in functions
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         stage = CERTIFICATE
     elif isinstance(chain[0], requests.exceptions.ProxyError):
         stage = PROXY
-    elif any(isinstance(cause, ssl.SSLError) for cause in chain):
+    elif in_handshake or any(isinstance(cause, ssl.SSLError) for cause in chain):
         stage = TLS
     else:
         stage = CONNECTION
     timed_out = any(isinstance(cause, (requests.Timeout, TimeoutError)) for cause in chain)
-    sent = not (_is_refused_tunnel(chain[-1]) or any(isinstance(cause, NOT_SENT) for cause in chain))
+    is_unsent = in_handshake or any(isinstance(cause, NOT_SENT) for cause in chain)
+    sent = not (is_unsent or _is_refused_tunnel(chain[-1]))
     return no_answer(request, stage, _reason(chain), sent=sent, timed_out=timed_out)
 
 

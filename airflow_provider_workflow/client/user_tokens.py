@@ -109,8 +109,9 @@ def renew(
     """
     asked_at = clock.now()
     try:
-        answer = yield api.refresh_user_token(stored.refresh_token)
-        fresh = user_tokens_of(answer, asked_at, stored.refresh_token)
+        call = api.refresh_user_token(stored.refresh_token)
+        # Not in a variable: an error below would show the tokens in its traceback.
+        fresh = user_tokens_of((yield call), asked_at, stored.refresh_token)
     except WorkflowError as fault:
         reason = _why_invalid(fault)
         if reason is None:

@@ -188,6 +188,8 @@ def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
 
     assert (shown.code, shown.json["results"]) == (4, [])
     assert "nothing to lease" in shown.err
+    cli("inbox", "pause", "orders")
+    assert cli("inbox", "lease", "orders").code == 4
 
 
 def test_a_lease_that_ran_out_is_a_fault(cli: Cli, emulator: EmulatorServer, clock: ManualClock) -> None:

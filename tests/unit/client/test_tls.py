@@ -66,7 +66,8 @@ def test_a_server_that_speaks_no_tls_is_named(make_send: MakeSender, scripted: S
     send = make_send(scripted.settings(base_url=url, token_url=f"{url}/token"))
     with pytest.raises(errors.TransportError) as raised:
         send(api.lease_messages(SOME_ID))
-    assert f"connection to 127.0.0.1:{scripted.port}" in str(raised.value)
+    assert f"no secure connection to 127.0.0.1:{scripted.port}" in str(raised.value)
+    assert not raised.value.sent
 
 
 def test_certificates_are_loaded_once_and_again_when_the_file_has_others(ca: str, tmp_path: Path) -> None:

@@ -242,10 +242,11 @@ def test_a_write_that_failed_in_appearance_is_not_done_twice(cache: TokenCache) 
 def test_tokens_that_cannot_be_stored_are_not_used(cache: TokenCache) -> None:
     exchange, _ = asks(cache, OVER)
     step = exchange.send(ANSWER)
-    with pytest.raises(LoginRequiredError, match="could not be stored"):  # noqa: PT012 the steps before it
+    with pytest.raises(LoginRequiredError, match="could not be stored") as raised:  # noqa: PT012 steps before it
         while True:
             step = exchange.send(None) if isinstance(step, Pause) else exchange.throw(TokenStoreError("away"))
     assert cache.usable(KEY) is None
+    assert told(raised.value, [ANSWER["access_token"], ANSWER["refresh_token"]]) == []
     with pytest.raises(LoginRequiredError, match="could not be stored"):
         asks(cache, OVER)
 
