@@ -116,7 +116,7 @@ def _code_of(error: Exception) -> int | None:
     try:
         from airflow.providers.common.compat.sdk import AirflowException
 
-        from airflow_provider_workflow.database.runs import MissingDagError
+        from airflow_provider_workflow.database.dag_runs import MissingDagError
     except Exception:  # Airflow cannot be loaded, which is the error
         return None
     if isinstance(error, (AuthenticationError, ConfigurationError)):

@@ -19,12 +19,12 @@ from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
     ENTRIES,
+    DatabaseRuns,
     Selection,
     StoredDeadLetter,
     StoredRun,
     with_replays,
 )
-from airflow_provider_workflow.database.runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import NO_TARGET, NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError

@@ -313,7 +313,7 @@ def drain(args: Namespace) -> int:
     :raises TargetError: no runs of the DAG can be started; leased messages are released.
     :raises InboxNotActiveError: the service has paused the inbox.
     """
-    from airflow_provider_workflow.database.runs import DatabaseRuns
+    from airflow_provider_workflow.database.dag_runs import DatabaseRuns
     from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes

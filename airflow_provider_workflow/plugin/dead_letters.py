@@ -13,8 +13,13 @@ from pydantic import AfterValidator, BaseModel
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import ENTRIES, Selection, StoredDeadLetter, StoredRun
-from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.database.dag_runs import (
+    ENTRIES,
+    DatabaseRuns,
+    Selection,
+    StoredDeadLetter,
+    StoredRun,
+)
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, quoted

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from airflow_provider_workflow import types
 from airflow_provider_workflow.airflow_internals import create_dag_run
-from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.database.dag_runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from tests.unit.cli.database import Database

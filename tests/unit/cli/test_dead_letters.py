@@ -10,7 +10,7 @@ from airflow.sdk import Param
 
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.runs import DatabaseRuns
+from airflow_provider_workflow.database.dag_runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of, run_id_of_key
 from airflow_provider_workflow.emulator.server import EmulatorServer

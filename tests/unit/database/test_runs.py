@@ -15,9 +15,8 @@ from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from airflow_provider_workflow.airflow_internals import create_dag_run, database_session, is_started_by_hand
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import CLOCK_SKEW, Selection
+from airflow_provider_workflow.database.dag_runs import CLOCK_SKEW, DatabaseRuns, MissingDagError, Selection
 from airflow_provider_workflow.database.inbox_uses import inbox_uses
-from airflow_provider_workflow.database.runs import DatabaseRuns, MissingDagError
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import Start
 from tests.unit.cli.burying import Burying
