@@ -282,10 +282,10 @@ def test_a_refusal_names_connection_host_and_cure_in_one_sentence(
     assert str(pickle.loads(pickle.dumps(error))) == text
 
 
-def test_after_the_audience_was_corrected_the_next_call_has_a_new_token(scripted: ScriptedServer) -> None:
+def test_after_the_audience_was_corrected_a_new_token_is_got(scripted: ScriptedServer) -> None:
     scripted.script(answer(401, {"errors": [{"code": "invalid_audience", "detail": ""}]}))
     send = StepsSender(scripted.settings(), scripted.reply)
-    for _ in range(2):
+    for _ in range(3):
         with pytest.raises(errors.AuthenticationError):
             send(api.get_inbox(SOME_ID))
     assert len(scripted.token_requests) == 2
