@@ -171,7 +171,7 @@ def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
     if missing := [name for name, runs in by_id.items() if not runs]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise NotFoundError(
-            f"There is no such dead letter: {', '.join(missing[:3])}{more}",
+            f"There is no such dead letter: {', '.join(missing[:3])}{more}; dead-letters list shows them",
             status=404,
         )
     for name, runs in by_id.items():

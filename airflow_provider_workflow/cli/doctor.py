@@ -223,7 +223,8 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
     fixes = [state[2]] if state[2] else []
     if counts["quarantined"]:
         see = subject.command(f"inbox messages {quoted} --status quarantined")
-        fixes.append(f"quarantined messages start no runs: handle them manually ({see})")
+        again = f"fix the cause, and have them sent again ({see})"
+        fixes.append(f"quarantined messages start no runs: {again}")
     often = sum(
         (delivery_count(message) or 0) >= HIGH_DELIVERY_COUNT
         for message in messages
@@ -231,7 +232,7 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
     )
     if often:
         detail += f"; {often} have a delivery count of {HIGH_DELIVERY_COUNT} or more"
-        fixes.append("see the log of the listener; a message has about 5 deliveries")
+        fixes.append("no route takes them, or the log of the listener has the error")
     status = WARNING if state[0] == OK and fixes else state[0]
     return Finding(check, status, detail, "; ".join(fixes) or None)
 

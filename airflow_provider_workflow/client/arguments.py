@@ -217,7 +217,7 @@ def check_addresses(values: Mapping[str, Any], problems: list[str]) -> None:
         if parts is None:
             problems.append(f"{name} is not a URL (write it as https://host/path)")
         elif parts.username or parts.password:
-            problems.append(f"{name} contains credentials (move them to Login and Password)")
+            problems.append(f"{name} contains credentials (move them to Client ID and Client secret)")
         elif parts.fragment or (parts.query and name in ("host", "auth_url")):
             problems.append(f"{name} has a query or a fragment (remove it)")
     for name in ("inbox_path", "templates_path"):

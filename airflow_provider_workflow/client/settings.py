@@ -44,7 +44,7 @@ def proxy_for(url: str) -> str | None:
     except ValueError:
         kind = ""
     if not kind:
-        raise ConfigurationError(["the environment names a proxy that is no URL (correct it)"])
+        raise ConfigurationError(["a variable as HTTPS_PROXY names a proxy that is no URL (correct it)"])
     if kind not in ("http", "https"):
         raise ConfigurationError([f"the environment names a {kind} proxy (only HTTP proxies are supported)"])
     return proxy
@@ -132,10 +132,10 @@ USER_GRANT = "refresh_token"
 GRANTS = (APP_GRANT, USER_GRANT)
 """Where access tokens come from: the application's own, or those of a user who has logged in."""
 REQUIRED = {
-    "host": "set the base URL of the service as Host",
-    "login": "set the client ID as Login",
-    "password": "set the client secret as Password",
-    "oauth_url": "set the URL of the token endpoint as Token URL in Extra",
+    "host": "set it as Base URL",
+    "login": "set it as Client ID",
+    "password": "set it as Client secret",
+    "oauth_url": "set it as Token URL; in JSON: oauth_url of extra",
 }
 EXTRA_FIELDS = (
     "oauth_url",

@@ -295,7 +295,7 @@ def unreachable(error: Exception) -> TargetError:
     """The error of a database that does not answer, or has no tables."""
     return TargetError(
         "Airflow's metadata database is unreachable, or not migrated:"
-        f" {type(error).__name__}. No message is lost."
+        f" {type(error).__name__}. Check it with: airflow db check"
     )
 
 

@@ -131,10 +131,14 @@ def _check_arguments(inbox: str, listener: str, arguments: Mapping[str, Any]) ->
             f"For the tasks of the DAG give default_args={{{name!r}: ...}}, for the task of the listener"
             f" listener_args={{{name!r}: ...}}"
         )
-        raise TypeError(
-            f'inbox_dag(listener="{listener}") got an unexpected keyword argument {name!r}.'
-            f" {f'Did you mean {near[0]!r}?' if near else fix}"
-        )
+        if near:
+            fix = f"Did you mean {near[0]!r}?"
+        for other in (kind for kind in OF_WAITING if name in OF_WAITING[kind]):
+            fix = f'It is for listener="{other}"'
+        if name in ("trigger_dag_id", "acknowledge"):
+            fix = "Use WorkflowInboxSensor"
+        text = f'inbox_dag(listener="{listener}") got an unexpected keyword argument {name!r}'
+        raise TypeError(f"{text}. {fix}")
     if listener == "notice" and any(map(known_later, (inbox, arguments.get("workflow_conn_id")))):
         raise ValueError(
             'inbox and workflow_conn_id cannot be templates with listener="notice", as they are parts of the'

@@ -71,6 +71,7 @@ class Rejections:
     _at_fault: list[Rejection] = field(default_factory=list)
     _in_a_row: Counter[str | None] = field(default_factory=Counter)
     _new_in_a_row: Counter[str | None] = field(default_factory=Counter)
+    _unmatched_level: int = logging.INFO
 
     def probes_left(self, attempt: int) -> int:
         """
@@ -153,7 +154,9 @@ class Rejections:
 
     def leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
         """No route takes a message: it is left to its lease, or becomes a dead letter."""
-        log.debug("Inbox %s: message %s is unmatched; its lease expires", self.inbox, plain(message["id"]))
+        text = "Inbox %s: no route takes message %s, which is left to its lease"
+        log.log(self._unmatched_level, text, self.inbox, plain(message["id"]))
+        self._unmatched_level = logging.DEBUG  # of the further ones
         letters = self.dead_letters
         if letters is not None and letters.rules.unmatched == "dead_letter" and letters.is_due(message):
             cause = "no route takes it: match, or each expression of trigger_dag_id, is false"

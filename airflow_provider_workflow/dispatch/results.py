@@ -17,7 +17,7 @@ class Drained(Enum):
 
     EMPTY = "the inbox has no more messages"
     NO_CAPACITY = "max_unfinished_runs is reached"
-    LIMIT = "the limit of messages, or of time, of one task is reached"
+    LIMIT = "the limit of messages or of 10 minutes is reached; run it again for more"
     UNREACHABLE = "the service is unreachable for now"
 
 

@@ -51,8 +51,8 @@ COUNTERS = {
     "repeated": "messages with the business key of another message, whose DAG run they found",
     "without_key": "messages without a business key, each of which is started by its own id",
     "rejected": (
-        "messages whose run Airflow rejected, that an expression or the function of a batch failed on, or"
-        " that a watcher could not put into an asset event"
+        "messages that Airflow, the schema, an expression or the function of a batch rejected,"
+        " or that a watcher could not put into an asset event"
     ),
     "notices": "asset events that announce available messages",
     "emitted": "messages carried in asset events",

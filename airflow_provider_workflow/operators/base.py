@@ -131,7 +131,7 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
         each is chosen by, tried in order (templated).
-    :param max_messages: maximum number of messages, 1 or more; None for all available ones.
+    :param max_messages: maximum number of messages, 1 or more; None for 10,000.
     :param max_unfinished_runs: runs of the target DAG that may be queued and running at once, 1 or more;
         without capacity nothing is leased, and the messages stay in the inbox.
     :param on_rejected: ``fail`` fails the task at its end if a message was rejected, ``log`` only logs it.

@@ -140,7 +140,7 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
         raise invalid("No DAG was meant to take this message", "name the DAG that is to take it")
     for started_dag_id in {dag_id, letter_replay.target_dag_id or dag_id}:
         if not reader.may("start runs", started_dag_id):
-            title = f"You must not start runs of the DAG {started_dag_id}"
+            title = f"You may not start runs of the DAG {started_dag_id}"
             raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
     earlier = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (), stored.run_after)
     if earlier:

@@ -47,9 +47,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     """
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
-    With ``trigger_dag_id`` each message starts exactly one DAG run, whose conf has ``inbox_id`` and
-    ``message``, and is acknowledged then. The sensor returns ``inbox_id``, the numbers of runs ``started``
-    and ``existing``, and of messages ``rejected`` and ``dead_lettered``, each with the first 100 ids.
+    With ``trigger_dag_id`` each message starts exactly one DAG run, whose conf has ``connection_id``,
+    ``inbox_id`` and ``message``, and is acknowledged then. The sensor returns ``inbox_id``, and how many
+    were ``started``, ``existing``, ``repeated``, ``rejected`` and ``dead_lettered``, with the first 100 ids.
 
     Without it the sensor returns the messages of one lease. With ``acknowledge="auto"`` they are
     stored, then acknowledged, and a retry or a cleared task returns them again (kept for 30 days).

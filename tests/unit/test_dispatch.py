@@ -135,19 +135,20 @@ def test_an_inbox_that_failed_to_initialize_says_what_to_do(bench: Workbench) ->
         bench.dispatcher().drain()
 
 
-def test_a_dispatch_is_one_line_and_an_empty_inbox_none(
+def test_a_dispatch_is_one_line_unmatched_messages_are_one_and_an_empty_inbox_is_none(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "airflow_provider_workflow")
     bench.put(*"abcde", payload={"wanted": True})
-    bench.put("f", payload={"wanted": False})
+    bench.put(*"fg", payload={"wanted": False})
     dispatcher = bench.dispatcher(match="payload.wanted")
     dispatcher.drain()
     for _ in range(3):
         bench.dispatcher().drain()
 
     assert [each.getMessage() for each in caplog.records if "provider" in each.name] == [
-        "Inbox orders: dispatched to handle: 5 started, 0 existing, 0 rejected"
+        "Inbox orders: no route takes message f, which is left to its lease",
+        "Inbox orders: dispatched to handle: 5 started, 0 existing, 0 rejected",
     ]
 
 

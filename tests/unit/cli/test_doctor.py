@@ -200,7 +200,7 @@ def test_messages_with_a_high_delivery_count_are_counted(doctor: Doctor) -> None
     found = doctor.examine()
     assert found["inbox orders"]["status"] == "warning"
     assert found["inbox orders"]["detail"].endswith("; 1 have a delivery count of 3 or more")
-    assert "see the log of the listener" in found["inbox orders"]["fix"]
+    assert "the log of the listener has the error" in found["inbox orders"]["fix"]
 
 
 def test_an_inbox_that_is_not_there(doctor: Doctor) -> None:

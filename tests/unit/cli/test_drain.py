@@ -63,7 +63,7 @@ def test_no_more_messages_are_leased_than_there_is_room_for_and_one_task_may_han
     handle.end_runs("handle")
     shown = cli(*DRAIN, *more, "--max-messages", "1")
     assert counts(shown.json) == [1, 0, 0]
-    assert "the limit of messages, or of time, of one task is reached" in shown.err
+    assert "the limit of messages or of 10 minutes is reached" in shown.err
 
 
 def test_a_rejected_message_is_named_and_holds_up_no_other(

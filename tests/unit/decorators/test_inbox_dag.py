@@ -114,7 +114,11 @@ def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
         ({"matches": "x"}, r".*listener=.notice.* keyword argument 'matches'\. Did you mean 'match'\?"),
         ({"schedule": "@daily"}, "schedule cannot be given: messages start the runs"),
         ({"inbox": made}, r"write @inbox_dag\(inbox="),
-        ({"listener": "sensor", "renotify_seconds": 9}, ".*sensor.*keyword argument 'renotify_seconds'"),
+        (
+            {"listener": "sensor", "renotify_seconds": 9},
+            ".*'renotify_seconds'. It is for listener=\"notice\"",
+        ),
+        ({"acknowledge": "auto"}, ".*'acknowledge'. Use WorkflowInboxSensor"),
         (
             {"retries": 2},
             ".*'retries'. For the tasks of the DAG give default_args={'retries': ...}, for the task of the"
