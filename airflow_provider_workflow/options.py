@@ -84,7 +84,9 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
         return None
     if isinstance(value, (str, int)) and value != "":
         return str(value)
-    what = "None" if value is None else "an empty string" if value == "" else f"a {type(value).__name__}"
+    what = f"a {type(value).__name__}"
+    if value is None or value == "":
+        what = "None" if value is None else "an empty string"
     raise ValueError(
         f"{field} was rendered to {what}. Give a template that yields a string that is not empty, or"
         " render_template_as_native_obj=False on the task"

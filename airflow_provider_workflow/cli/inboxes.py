@@ -226,7 +226,9 @@ def _rows(messages: list[types.ListedMessage]) -> list[dict[str, Any]]:
     """The columns of messages; ``error`` only where a message has one."""
     rows = [_message_row(message) for message in messages]
     has_errors = any(row["error"] for row in rows)
-    return rows if has_errors else [{name: row[name] for name in row if name != "error"} for row in rows]
+    if has_errors:
+        return rows
+    return [{name: row[name] for name in row if name != "error"} for row in rows]
 
 
 def _message_row(message: types.ListedMessage) -> dict[str, Any]:
@@ -260,7 +262,8 @@ def lease(args: Namespace) -> int:
         "leased_until": leased.get("leased_until"),
         "inbox status": status,
     }
-    rows = [{"id": message.get("id"), "payload": message.get("payload")} for message in leased["results"]]
+    names = ("id", "payload")
+    rows = [{name: message.get(name) for name in names} for message in leased["results"]]
     output.show(args.output, result, output.fields(head), rows)
     return Exit.OK
 

@@ -178,7 +178,8 @@ def login(args: Namespace) -> int:
         f"Logged in. The tokens of the connection {connection_id!r} are stored in the Airflow Variable"
         f" {variable_name(connection_id)!r}; tasks and triggers renew them."
     )
-    if isinstance(granted, str) and (missing := set(hook.settings.scope.split()) - set(granted.split())):
+    needed = set(hook.settings.scope.split())
+    if isinstance(granted, str) and (missing := needed - set(granted.split())):
         output.note(
             f"Warning: the connection's scope needs {' '.join(sorted(missing))}, which was not granted."
         )
@@ -222,5 +223,6 @@ def _code_of(url: str, state: str) -> str:
         raise WorkflowError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
     if "error" in fields:
         reason = one_line(fields.get("error_description", ["no reason"])[0])
-        raise WorkflowError(f"The authorization page answered {one_line(fields['error'][0])!r}: {reason}")
+        code = one_line(fields["error"][0])
+        raise WorkflowError(f"The authorization page answered {code!r}: {reason}")
     return fields["code"][0]

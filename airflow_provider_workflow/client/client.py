@@ -109,7 +109,9 @@ class WorkflowClient(BaseClient):
 
     def _perform(self, step: Any) -> Any:
         if isinstance(step, Request):
-            return self.exchange(step if self._ends_at is None else self._within_limit(step, self._ends_at))
+            if self._ends_at is not None:
+                step = self._within_limit(step, self._ends_at)
+            return self.exchange(step)
         if isinstance(step, Call):
             return self.send(step)
         if isinstance(step, Pause):

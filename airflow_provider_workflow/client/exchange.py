@@ -217,7 +217,7 @@ class BaseClient:
         """Drop the token if the error is about it: a new one may help (docs/service.md 11)."""
         is_rejected = error.status == 400 and error.code == "unauthenticated"
         if error.status == 401:
-            # A new token would have the same scope (docs/service.md 14.4), until somebody has corrected it.
+            # A new token would have the same scope (docs/service.md 14.4), until a user corrects it.
             is_rejected = error.code != "invalid_audience"
             if not is_rejected:
                 self.tokens.forget(token_key(self.settings, scope))

@@ -127,8 +127,8 @@ def _is_refused_tunnel(cause: BaseException) -> bool:
 
 
 def _fault(request: Request, chain: list[BaseException]) -> TransportError:
-    functions = {frame.f_code.co_name for cause in chain for frame, _ in walk_tb(cause.__traceback__)}
-    in_handshake = "do_handshake" in functions
+    frames = [frame for cause in chain for frame, _ in walk_tb(cause.__traceback__)]
+    in_handshake = any(frame.f_code.co_name == "do_handshake" for frame in frames)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         stage = CERTIFICATE
     elif isinstance(chain[0], requests.exceptions.ProxyError):

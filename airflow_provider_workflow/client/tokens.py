@@ -62,7 +62,9 @@ def is_users(settings: Settings, scope: str) -> bool:
 def token_key(settings: Settings, scope: str) -> Key:
     """The cache key of a token; it has a digest of the client secret."""
     secret = _digest(settings.client_secret)
-    grant, user = (USER_GRANT, settings.connection_id) if is_users(settings, scope) else (APP_GRANT, "")
+    grant, user = APP_GRANT, ""
+    if is_users(settings, scope):
+        grant, user = USER_GRANT, settings.connection_id
     return Key(settings.token_url, settings.client_id, grant, scope, secret, user)
 
 

@@ -359,7 +359,8 @@ class DatabaseRuns:
         from sqlalchemy import select
 
         run = airflow_internals.dag_run_model()
-        read = select(run.conf).where(started_by_provider(), run.dag_id == dag_id, run.run_id == run_id)
+        is_this = (run.dag_id == dag_id, run.run_id == run_id)
+        read = select(run.conf).where(started_by_provider(), *is_this)
         with database() as session:
             return existing_start(session.scalar(read), run_id, conf)
 

@@ -155,7 +155,8 @@ class Batches:
         """
         if self.attempt == 1 or self._outcomes.failed:
             return
-        leased = sum(message.get("status") == "leased" for message in self.hook.list_messages(self._inbox_id))
+        messages = self.hook.list_messages(self._inbox_id)
+        leased = sum(message.get("status") == "leased" for message in messages)
         if leased:
             raise BatchError(
                 self.inbox,

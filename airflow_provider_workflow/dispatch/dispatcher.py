@@ -363,7 +363,8 @@ class Dispatcher:
     def _finish_message(self, lease: HeldLease, message_id: str) -> None:
         """A message has its run or its dead letter, and may be acknowledged."""
         # Without its messages: after a failed acknowledgement a drain may have many leases.
-        self._finished.setdefault(lease.lease_id, (replace(lease, messages=[]), []))[1].append(message_id)
+        empty: tuple[HeldLease, list[str]] = (replace(lease, messages=[]), [])
+        self._finished.setdefault(lease.lease_id, empty)[1].append(message_id)
 
     def _acknowledge(self, *, at_the_end: bool = False) -> None:
         """Acknowledge what is finished; after a failure nothing is sent until the end of the drain."""

@@ -87,7 +87,8 @@ class InboxNotActiveError(AirflowException):
     """
 
     def __init__(self, inbox: str, reason: str | None, conn_id: str) -> None:
-        resume = f"airflow-workflow inbox resume {shlex.quote(plain(inbox))} --conn-id {shlex.quote(conn_id)}"
+        name, connection = shlex.quote(plain(inbox)), shlex.quote(conn_id)
+        resume = f"airflow-workflow inbox resume {name} --conn-id {connection}"
         fix = fix_of_pause(reason, resume=resume, recreate="delete it and create it again")
         super().__init__(
             f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}), and new events are dropped."

@@ -81,7 +81,8 @@ class Rejections:
         """
         targets = self._undecided.keys() - self.started
         unproven = [rejection for dag_id in targets for rejection in self._undecided[dag_id]]
-        counted = sum(attempt == 1 or not _is_redelivered(rejection.message) for rejection in unproven)
+        redelivered = sum(_is_redelivered(rejection.message) for rejection in unproven)
+        counted = len(unproven) - (redelivered if attempt > 1 else 0)
         probes = probes_of(attempt)
         return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
 
@@ -158,7 +159,8 @@ class Rejections:
         log.log(self._unmatched_level, text, self.inbox, plain(message["id"]))
         self._unmatched_level = logging.DEBUG  # of the further ones
         letters = self.dead_letters
-        if letters is not None and letters.rules.unmatched == "dead_letter" and letters.is_due(message):
+        is_wanted = letters is not None and letters.rules.unmatched == "dead_letter"
+        if letters is not None and is_wanted and letters.is_due(message):
             cause = "no route takes it: match, or each expression of trigger_dag_id, is false"
             self._try_dead_letter(Rejection(message, lease, None, cause), Reason.UNMATCHED)
 

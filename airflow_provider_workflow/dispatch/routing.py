@@ -18,7 +18,6 @@ Matcher = Callable[[Content], bool]
 FIELDS = ("id", "created_at", "payload", "message_attributes")
 TRACE_CONTEXT = re.compile("(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """The header ``traceparent`` of W3C's Trace Context."""
-NO_FIELD = "once_per ({}) reads no field of the message. Name the one with the key, as payload.order_id"
 COMPARATORS = {"eq", "ne", "lt", "lte", "gt", "gte"}
 CONSTANTS = ("true", "false", "null")
 FIRST_ON_MESSAGE = {
@@ -176,7 +175,10 @@ class Routes:
         self.has_keys = once_per is not None
         self._key = None if once_per is None else _searcher("once_per", once_per)
         if once_per is not None and "'field'" not in str(_compile("once_per", once_per).parsed):
-            raise ValueError(NO_FIELD.format(once_per))
+            raise ValueError(
+                f"once_per ({once_per}) reads no field of the message."
+                " Name the one with the key, as payload.order_id"
+            )
         self._trace_context = None if trace_context is None else _searcher("trace_context", trace_context)
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):

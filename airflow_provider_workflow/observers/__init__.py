@@ -41,7 +41,7 @@ NAMING = ("get_inbox", "list_inboxes", "ensure_inbox", "create_inbox")
 AGE = "oldest_message_age"
 """Fact of a lease: seconds since the oldest of its messages was created; 0 if there is none."""
 ACTIVE = "active"
-"""Fact of a source: 0 while a watcher finds that its events are dropped or that it cannot be used, else 1."""
+"""Fact of a source: 0 while a watcher finds it paused by the service or unusable, else 1."""
 PORTS = {"http": 80, "https": 443}
 PREFIX = "workflow.inbox."
 COUNTERS = {

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WATCHER_FAILED = "The triggerer could not use the inbox {!r}, which this worker can: see the triggerer's log"
-"""The failure of a task whose own use of the inbox succeeded."""
-
 
 class WorkflowInboxDispatchOperator(DispatchingOperator):
     """
@@ -46,22 +43,29 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
             cannot be used until the cause, which the text names, is fixed.
         """
         self._read_rendered()
-        by_asset = context.get("triggering_asset_events") or {}
-        payloads = [(event.extra or {}).get("payload") for events in by_asset.values() for event in events]
-        notices = [payload if isinstance(payload, Mapping) else {} for payload in payloads]
+        notices: list[Mapping[str, Any]] = []
+        for events in (context.get("triggering_asset_events") or {}).values():
+            for event in events:
+                payload = (event.extra or {}).get("payload")
+                notices.append(payload if isinstance(payload, Mapping) else {})
         # Alarms are due every 6 hours only: a notice of messages raises none.
-        checks_source = not notices or any(notice.get("alarm") is not False for notice in notices)
+        alarms = [notice for notice in notices if notice.get("alarm") is not False]
+        checks_source = bool(alarms or not notices)
+        on_paused = self.on_paused if checks_source else "log"
         self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)
         try:
-            log.log(*drain_inbox(dispatcher, on_paused=self.on_paused if checks_source else "log"))
+            log.log(*drain_inbox(dispatcher, on_paused=on_paused))
         except Exception as error:
             if not is_of_source(error):
                 raise
             raise AirflowFailException(str(error)) from error
         if dispatcher.counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(dispatcher.counts.rejected_text())
-        if any(notice.get("alarm") is True and not notice.get("inbox_id") for notice in notices):
-            raise AirflowFailException(WATCHER_FAILED.format(self.inbox))
+        if any(alarm.get("alarm") and not alarm.get("inbox_id") for alarm in alarms):
+            raise AirflowFailException(
+                f"The triggerer could not use the inbox {self.inbox!r}."
+                " This worker can: see the log of the triggerer"
+            )
         return dispatcher.counts.result
 
 

@@ -80,7 +80,8 @@ class WorkflowGuessOperator(WorkflowOperator):
         ]
         # These objects are free-form (docs/service.md 13.1): an XCom may be unable to hold their keys.
         notes = guess.get("messages")
-        remarks = [remark for remark in notes if isinstance(remark, dict)] if isinstance(notes, list) else []
+        listed = notes if isinstance(notes, list) else []
+        remarks = [remark for remark in listed if isinstance(remark, dict)]
         details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]
         guessed: dict[str, Any] = for_xcom(
             {**_fields(guess, ("title", "prefilled_url")), "steps": steps, "messages": details}

@@ -163,7 +163,8 @@ def _inbox(shown: Fields, listeners: Listeners) -> Fields:
 def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None) -> Listeners:
     """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
     uses: list[InboxUse] = service.cached(service.LISTENERS, _uses)["uses"]
-    of_these = [use for use in uses if use.conn_id == connection_id and (names is None or use.inbox in names)]
+    of_these = [use for use in uses if use.conn_id == connection_id]
+    of_these = [use for use in of_these if names is None or use.inbox in names]
     readable = [use for use in of_these if reader.may("read", use.dag_id)]
     paused = access.paused({use.dag_id for use in readable}) if readable else {}
     listeners: Listeners = {}
@@ -266,7 +267,8 @@ def change(
         service.forget(connection_id)
     name, by = plain(str(changed["id"])), plain(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
-    return answer(_inbox(changed, _listeners(connection_id, reader, {changed["id"], changed["name"]})))
+    listeners = _listeners(connection_id, reader, {changed["id"], changed["name"]})
+    return answer(_inbox(changed, listeners))
 
 
 @of_connection.get(INBOX + "/messages")

@@ -88,7 +88,8 @@ class PageError(Exception):
         self.status = status
         self.code = code
         self.retry_after = None if retry_after is None else max(1, ceil(retry_after))
-        self.body = {"code": code, "title": plain(title, LONGEST_TITLE), "fix": plain(fix, LONGEST_TITLE)}
+        texts = {"title": plain(title, LONGEST_TITLE), "fix": plain(fix, LONGEST_TITLE)}
+        self.body = {"code": code, **texts}
 
 
 def invalid(title: str, fix: str = "reload the page", status: int = 400) -> PageError:

@@ -217,19 +217,15 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """
         Fail for a source to be corrected, but not again for the same error within 6 hours. The first try
         fails as for any error: an inbox may be deleted and created again.
-
-        :param held: seconds that a trigger held the sensor.
         """
         ti = context["ti"]
         try:
             yield
-            if self._paused_reason not in (None, BY_USER):
-                return  # messages of a paused inbox do not correct it
-            if self._alarm is not None:
-                self._alarm, self.poke_interval = None, self._usual_interval
+            was_broken = self._alarm is not None or held >= ALARM_POLL_SECONDS
+            if was_broken and self._paused_reason in (None, BY_USER):
                 ti.xcom_push(ALARM_KEY, "")
-            elif held >= ALARM_POLL_SECONDS:
-                ti.xcom_push(ALARM_KEY, "")
+                if self._alarm is not None:
+                    self._alarm, self.poke_interval = None, self._usual_interval
         except Exception as error:
             if not is_of_source(error):
                 raise

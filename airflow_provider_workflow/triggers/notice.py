@@ -163,12 +163,11 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         if clock.monotonic() >= state_due:
                             state_due += STATE_SECONDS
                             inbox = await polling.look_up(source.client, self.inbox)
+                continue
             except Exception as error:
                 pause, now = health.failed(error), clock.monotonic()
                 is_transient = getattr(error, "transient", False)
                 broken_at = broken_at if is_transient else min(broken_at, now)
-            else:
-                continue
             if now >= broken_at and not is_transient:
                 self._tell_active(self.inbox, False)
                 if now - broken_at < CONFIRM_SECONDS:

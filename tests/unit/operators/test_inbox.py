@@ -308,6 +308,6 @@ def test_a_pause_fails_the_run_of_its_alarm_only_though_not_all_messages_were_le
 def test_an_alarm_of_a_triggerer_that_alone_cannot_use_the_inbox_fails_the_task(bench: Workbench) -> None:
     bench.put("a")
 
-    with pytest.raises(AirflowFailException, match="see the triggerer's log"):
+    with pytest.raises(AirflowFailException, match="see the log of the triggerer"):
         dispatch(bench, noticed(True, inbox_id=""))
     assert bench.supervisor.started == ["a"]

@@ -191,7 +191,7 @@ async def test_a_list_of_ten_pages_is_read_whole(bench: Workbench, day: Day, ord
         ("wrong secret", "401 (invalid_client): Unknown client or wrong secret."),
         ("no inbox", "Inbox 'orders' does not exist: create it"),
         ("no connection", "Airflow has no connection 'workflow_default' (add it in"),
-        ("bad connection", "password is missing (set the client secret as Password)"),
+        ("bad connection", "password is missing (set it as Client secret)"),
         ("broken inbox", "failed to initialize (subscribe_failed). Delete it and create it again."),
         ("mistake of our own", "KeyError: 'made up'"),
     ],
