@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.triggers.base import SerializesArguments
+from airflow_provider_workflow.triggers import SerializesArguments
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
-from airflow_provider_workflow.triggers.base import (
+from airflow_provider_workflow.triggers import (
     SerializesArguments,
     queue_of_triggerers,
     type_errors_in_triggerer,
