@@ -96,10 +96,11 @@ class Answer:
 
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
-        try:
-            return _decoded(self.body)
-        except (ValueError, RecursionError):
-            pass
+        # The decoder holds the GIL, except while it calls a hook.
+        hook = _unchanged if len(self.body) >= LARGE_BODY else None
+        for parse_int in (None, whole):  # the second for a number of more digits than Python converts
+            with suppress(ValueError, RecursionError):
+                return json.loads(self.body, object_hook=hook, parse_int=parse_int)
         # Raised here, it has no context: the decoder's exceptions contain the body, which may have a token.
         kind = plain(self.headers.get("content-type", "no content type"), 100)
         raise TransportError(
@@ -132,17 +133,6 @@ class Answer:
                 return None
             seconds = reset - self._now() if reset >= EPOCH_RESET_FLOOR else reset
         return min(max(0.0, seconds), BELIEVED_WAIT_SECONDS)
-
-
-def _decoded(body: bytes) -> Any:
-    # The decoder holds the GIL, except while it calls a hook.
-    hook = _unchanged if len(body) >= LARGE_BODY else None
-    try:
-        return json.loads(body, object_hook=hook)
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise
-    except ValueError:  # a number of more digits than Python converts
-        return json.loads(body, object_hook=hook, parse_int=whole)
 
 
 def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
