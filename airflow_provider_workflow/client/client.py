@@ -223,7 +223,7 @@ async def carry_through(work: Coroutine[Any, Any, T]) -> T:
     """
     task = asyncio.ensure_future(work)
     try:
-        await _ended(task)
+        await ended(task)
     except asyncio.CancelledError:
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller cannot receive it
@@ -231,22 +231,15 @@ async def carry_through(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def end(task: asyncio.Task[None]) -> None:
+async def ended(task: asyncio.Task[Any], *, cancelling: bool = False) -> None:
     """
-    Cancel a task and wait until it has ended, even if the caller is cancelled meanwhile.
+    Wait until a task has ended, even if the caller is cancelled meanwhile.
 
+    :param cancelling: whether to cancel the task, now and each time that the caller is cancelled.
     :raises asyncio.CancelledError: the caller was cancelled; raised after the task has ended.
     """
-    task.cancel()
-    await _ended(task, insisting=True)
-
-
-async def _ended(task: asyncio.Task[Any], *, insisting: bool = False) -> None:
-    """
-    Wait for a task.
-
-    :param insisting: whether to cancel the task each time that the caller is cancelled.
-    """
+    if cancelling:
+        task.cancel()
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -254,7 +247,7 @@ async def _ended(task: asyncio.Task[Any], *, insisting: bool = False) -> None:
             await asyncio.wait({task})
         except asyncio.CancelledError as again:
             cancelled = again
-            if insisting:
+            if cancelling:
                 task.cancel()
     if cancelled is not None:
         raise cancelled

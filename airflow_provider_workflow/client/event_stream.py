@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.answers import failure, request_of
-from airflow_provider_workflow.client.client import AsyncWorkflowClient, end
+from airflow_provider_workflow.client.client import AsyncWorkflowClient, ended
 from airflow_provider_workflow.client.errors import (
     InvalidRequestError,
     RateLimitError,
@@ -152,7 +152,7 @@ async def listen(
         listeners.discard(wake_up)
         if not listeners:
             of_loop.pop(key, None)
-            await end(task)
+            await ended(task, cancelling=True)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[asyncio.Event]) -> None:
