@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -68,12 +69,12 @@ def guess(answer: Answer) -> Any:
     body = thing(answer)
     steps = body.get("steps")
     has_title = isinstance(body.get("title"), str)
-    if not (has_title and _text(body.get("prefilled_url")) and _objects(steps)):
+    if not (has_title and _string(body.get("prefilled_url")) and _objects(steps)):
         raise _misshapen(answer, "a guess with title, steps and prefilled_url")
     for step in steps:
         alternatives = step.get("alternatives")
         raw = [step.get("step"), *(alternatives if isinstance(alternatives, list) else ())]
-        if not _objects(raw) or not all(_text(one.get(name)) for one in raw for name in ("app", "api")):
+        if not _objects(raw) or not all(_string(one.get(name)) for one in raw for name in ("app", "api")):
             raise _misshapen(answer, "a guess whose steps have app and api")
     return body
 
@@ -123,7 +124,7 @@ def page_of_inboxes(answer: Answer) -> Any:
 
 
 def _is_inbox(body: dict[str, Any]) -> bool:
-    return _text(body.get("id")) and _text(body.get("status"))
+    return bool(_string(body.get("id")) and _string(body.get("status")))
 
 
 def _named(inbox: dict[str, Any]) -> dict[str, Any]:
@@ -188,10 +189,6 @@ def _objects(value: Any) -> bool:
     return isinstance(value, list) and {type(item) for item in value} <= {dict}
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
 def _plain_ids(items: list[dict[str, Any]]) -> bool:
     """Whether no id is an object or a list: listings use the ids as keys."""
     return {type(item.get("id")) for item in items}.isdisjoint((dict, list))
@@ -241,7 +238,10 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     Its class depends on the status, then on ``errors[0].code``. The body can be an ``errors`` envelope, only
     ``{detail}``, a token endpoint's ``{error, error_description}``, an HTML page, or empty.
     """
-    content = _body(answer)
+    content: Any = None
+    with suppress(TransportError):
+        content = answer.json()
+    content = content if isinstance(content, dict) else None
     body = content or {}
     errors = body.get("errors")
     first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
@@ -317,14 +317,6 @@ def _host(location: str) -> str:
         return plain(urlsplit(location).hostname or "another path", 100)
     except ValueError:
         return "an invalid URL"
-
-
-def _body(answer: Answer) -> dict[str, Any] | None:
-    try:
-        body = answer.json()
-    except TransportError:
-        return None
-    return body if isinstance(body, dict) else None
 
 
 def _string(value: Any) -> str | None:
