@@ -129,12 +129,32 @@ class LeaseOperator(WorkflowOperator):
         self.message_ids = None if self._ends_all else message_ids
 
     def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
-        """End the lease of these messages."""
+        """
+        End the lease of these messages.
+
+        :raises ValueError: an argument is invalid; the text names it.
+        """
         from airflow_provider_workflow.client.errors import LeaseExpiredError
 
         if self.message_ids is None and not self._ends_all:
             raise ValueError("message_ids is None: leave it out for all messages of the lease")
-        inbox_id, lease_id, ids = _lease_and_ids(self.lease, self.message_ids)
+        lease, message_ids = self.lease, self.message_ids
+        try:
+            inbox_id, lease_id = lease["inbox_id"], lease["lease_id"]
+            ids = [message["id"] for message in lease["messages"]]
+            is_lease = all(isinstance(value, str) for value in (inbox_id, lease_id, *ids))
+        except (TypeError, LookupError):
+            is_lease = False
+        if not is_lease:
+            raise ValueError(
+                'lease must be what a WorkflowInboxSensor with acknowledge="manual" returned'
+                f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
+            )
+        if message_ids is not None:
+            # The output of a mapped task is a sequence of Airflow's own.
+            if isinstance(message_ids, str) or not isinstance(message_ids, (Sequence, Set)):
+                raise ValueError(f"message_ids must be a list of ids, not a {type(message_ids).__name__}")
+            ids = list(message_ids)
         try:
             answer = getattr(self.hook, self.hook_method)(inbox_id, lease_id, ids) if ids else {}
             done = len(answer.get("results") or [])
@@ -170,28 +190,3 @@ class WorkflowReleaseOperator(LeaseOperator):
 
     hook_method = "release_messages"
     past_tense = "released"
-
-
-def _lease_and_ids(lease: Any, message_ids: Any) -> tuple[str, str, list[str]]:
-    """
-    The ids of the inbox, of the lease and of its messages.
-
-    :raises ValueError: an argument is invalid; the text names it.
-    """
-    try:
-        inbox_id, lease_id = lease["inbox_id"], lease["lease_id"]
-        ids = [message["id"] for message in lease["messages"]]
-        is_lease = all(isinstance(value, str) for value in (inbox_id, lease_id, *ids))
-    except (TypeError, LookupError):
-        is_lease = False
-    if not is_lease:
-        raise ValueError(
-            'lease must be what a WorkflowInboxSensor with acknowledge="manual" returned'
-            f" (inbox_id, lease_id, messages), not a {type(lease).__name__}"
-        )
-    if message_ids is not None:
-        # The output of a mapped task is a sequence of Airflow's own.
-        if isinstance(message_ids, str) or not isinstance(message_ids, (Sequence, Set)):
-            raise ValueError(f"message_ids must be a list of ids, not a {type(message_ids).__name__}")
-        ids = list(message_ids)
-    return inbox_id, lease_id, ids
