@@ -107,10 +107,19 @@ def _selection_of(args: Namespace) -> Selection:
     :raises ConfigurationError: there is no such connection of the type Workflow.
     :raises WorkflowError: the inbox was not found by its name.
     """
+    inbox: str | None = args.inbox
+    # A mistyped connection must not look like one without dead letters.
+    hook = None if args.conn_id is None else hook_of(args)
+    if inbox is not None and is_id(inbox):
+        inbox = inbox.lower()
+    elif inbox is not None and hook is not None:
+        inbox = hook.get_inbox(inbox)["id"]
+    elif inbox is not None:
+        raise ValueError(f"--inbox {inbox!r} is not the id of an inbox; with a name give --conn-id too")
     named = {
         "reason": getattr(args, "reason", None),
         "connection_id": args.conn_id,
-        "inbox_id": _inbox_id(args),
+        "inbox_id": inbox,
     }
     return Selection(
         DEAD_LETTER_PREFIX,
@@ -118,22 +127,6 @@ def _selection_of(args: Namespace) -> Selection:
         since=_moment_of(getattr(args, "since", None)),
         conf={name: value for name, value in named.items() if value is not None},
     )
-
-
-def _inbox_id(args: Namespace) -> str | None:
-    """
-    The id of the inbox of ``--inbox``, which is an id or a name.
-
-    :raises ValueError: a name needs a connection.
-    """
-    inbox: str | None = args.inbox
-    # A mistyped connection must not look like one without dead letters.
-    hook = None if args.conn_id is None else hook_of(args)
-    if inbox is None or is_id(inbox):
-        return None if inbox is None else inbox.lower()
-    if hook is None:
-        raise ValueError(f"--inbox {inbox!r} is not the id of an inbox; with a name give --conn-id too")
-    return hook.get_inbox(inbox)["id"]
 
 
 def _moment_of(text: str | None) -> datetime | None:
