@@ -6,6 +6,7 @@ Error messages, the connection test, the command ``doctor`` and the page of inbo
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -74,6 +75,15 @@ def why_silent(inbox: Mapping[str, Any]) -> str | None:
     if inbox["status"] == types.PAUSED and reason != types.BY_USER:
         return f"the service has paused it ({reason or 'no reason given'})"
     return "its setup failed" if inbox["status"] == types.FAILED else None
+
+
+def why_missing(conn_id: str) -> str:
+    """Why Airflow does not find a connection, and what to do about it."""
+    variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+    if variable in os.environ:
+        return f"Airflow cannot read {variable} (give a URI or JSON)"
+    fix = f"add it in Airflow's UI (Admin, Connections), set {variable}, or name another"
+    return f"Airflow has no connection {conn_id!r} ({fix})"
 
 
 def reason_of(error: WorkflowError) -> str:

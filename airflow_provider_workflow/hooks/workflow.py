@@ -17,14 +17,14 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, inboxes
-from airflow_provider_workflow.client.advice import reason_of
+from airflow_provider_workflow.client.advice import reason_of, why_missing
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
 from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, is_users, token_key
 from airflow_provider_workflow.client.user_tokens import user_tokens_of
 from airflow_provider_workflow.config import max_event_streams
-from airflow_provider_workflow.hooks.connection import CONN_TYPE, HOOK_NAME, why_missing
+from airflow_provider_workflow.get_provider_info import CONN_TYPE, HOOK_NAME
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.observers import observer
 

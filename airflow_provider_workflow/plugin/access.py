@@ -19,7 +19,7 @@ from fastapi import Depends
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.database.dag_runs import StoredRun
-from airflow_provider_workflow.hooks.connection import CONN_TYPE
+from airflow_provider_workflow.get_provider_info import CONN_TYPE
 from airflow_provider_workflow.plugin.responses import PageError
 
 LOGGED_IN = Depends(get_user)

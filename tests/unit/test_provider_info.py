@@ -24,8 +24,7 @@ from airflow.providers_manager import ProvidersManager
 from airflow_provider_workflow import config
 from airflow_provider_workflow.assets import SCHEME, create_asset, sanitize_uri
 from airflow_provider_workflow.config import page
-from airflow_provider_workflow.get_provider_info import get_provider_info
-from airflow_provider_workflow.hooks.connection import CONN_FIELDS
+from airflow_provider_workflow.get_provider_info import CONN_FIELDS, get_provider_info
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.documents import ROOT
 
