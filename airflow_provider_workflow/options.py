@@ -120,7 +120,8 @@ def check_acknowledge(
         return None
     if max_unfinished_runs is not None:
         raise ValueError("max_unfinished_runs needs trigger_dag_id")
-    chosen = check_choice("acknowledge", "auto" if acknowledge is None else acknowledge, ("auto", "manual"))
+    mode = "auto" if acknowledge is None else acknowledge
+    chosen = check_choice("acknowledge", mode, ("auto", "manual"))
     if chosen == "auto" and airflow_release() < (3, 3):
         raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
     return chosen

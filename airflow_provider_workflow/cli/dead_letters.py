@@ -45,7 +45,8 @@ def list_dead_letters(args: Namespace) -> int:
         raise ValueError(f"--limit must be 1 or more, not {args.limit}")
     size = min(args.limit + 1, dag_runs.PAGE)
     pages = dag_runs.pages(_selection_of(args), ENTRIES, size=size)
-    first = list(islice((letter for page in pages for letter in with_replays(page)), args.limit + 1))
+    letters = (letter for page in pages for letter in with_replays(page))
+    first = list(islice(letters, args.limit + 1))
     shown = first[: args.limit]
     output.show(args.output, [_result(letter) for letter in shown], [_row(letter) for letter in shown])
     if len(first) > len(shown):

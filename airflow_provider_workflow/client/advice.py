@@ -98,7 +98,8 @@ def add_fix(error: WorkflowError, call: Call[Any], settings: Settings) -> None:
     Add to an error of a call what to do about it, unless it has that, and to the message of a rejection the
     connection and the host.
     """
-    is_rejection = isinstance(error, AuthenticationError) and not isinstance(error, LoginRequiredError)
+    is_login = isinstance(error, LoginRequiredError)
+    is_rejection = isinstance(error, AuthenticationError) and not is_login
     if isinstance(error, ConfigurationError) or (error.fix and not is_rejection):
         return
     # A rejection with a fix is that of a token, which a caller with another connection may have requested.

@@ -44,7 +44,8 @@ def seconds(field: str, value: float, least: float | None = None) -> float:
     :param least: minimum in seconds; None for any number above 0.
     :raises ValueError: it is too short or not a number.
     """
-    number = not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value < math.inf
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = is_number and 0 < value < math.inf
     if not number or value < (least or 0):
         bound = "above 0" if least is None else f"of {least:g} or more"
         raise ValueError(f"{field} must be a number of seconds {bound}, not {value!r}")

@@ -110,7 +110,8 @@ async def _refusal_of(
     answer = client.hide(answer, call, token)
     if answer.is_success:
         kind = plain(answer.headers.get("content-type", "no content type"), 100)
-        text = f"{request_of(call.name)} was answered with {answer.status} and no event stream ({kind})"
+        request = request_of(call.name)
+        text = f"{request} was answered with {answer.status} and no event stream ({kind})"
         refused = WorkflowAPIError(text, status=answer.status)
     else:
         refused = failure(call, answer)

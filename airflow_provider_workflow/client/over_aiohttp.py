@@ -46,7 +46,8 @@ async def shared_session(tls: ssl.SSLContext | None, streams: int) -> AsyncItera
     of_loop = _sessions.setdefault(asyncio.get_running_loop(), {})
     shared = of_loop.get(tls)
     if shared is None:
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS + streams, ssl=tls or False, ttl_dns_cache=300)
+        limit = CONNECTIONS + streams
+        connector = aiohttp.TCPConnector(limit=limit, ssl=tls or False, ttl_dns_cache=300)
         # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
         session = aiohttp.ClientSession(

@@ -114,7 +114,8 @@ def _causes(error: BaseException, handled: BaseException | None) -> list[BaseExc
         last = chain[-1]
         linked = (last.__cause__, last.__context__, getattr(last, "reason", None), *last.args)
         known = (handled, *chain)
-        inner = [cause for cause in linked if isinstance(cause, BaseException) and cause not in known]
+        causes = [cause for cause in linked if isinstance(cause, BaseException)]
+        inner = [cause for cause in causes if cause not in known]
         if not inner:
             break
         chain.append(inner[0])

@@ -145,7 +145,9 @@ def _conditions(selection: Selection) -> list[Any]:
         conditions.append(run.run_after >= selection.since)
     if selection.until is not None:
         conditions.append(run.run_after <= selection.until)
-    return conditions + [run.conf[name].as_string() == value for name, value in selection.conf.items()]
+    for name, value in selection.conf.items():
+        conditions.append(run.conf[name].as_string() == value)
+    return conditions
 
 
 def _read(
@@ -226,7 +228,8 @@ def failing_since(dag_ids: Collection[str]) -> dict[str, datetime]:
 
     run = airflow_internals.dag_run_model()
     of_dags = run.dag_id.in_(list(dag_ids))
-    success = select(run.dag_id, func.max(run.end_date).label("end")).where(of_dags, run.state == "success")
+    last_end = func.max(run.end_date).label("end")
+    success = select(run.dag_id, last_end).where(of_dags, run.state == "success")
     last = success.group_by(run.dag_id).subquery()
     failed = select(run.dag_id, func.min(run.end_date)).outerjoin(last, last.c.dag_id == run.dag_id)
     is_later = or_(last.c.end.is_(None), run.end_date > last.c.end)

@@ -146,7 +146,8 @@ class DeadLetters:
         target_run_id = self.runs.run_id(message)
         conf = conf_of(message, conn_id, inbox_id, target_dag_id, reason, cause, target_run_id)
         run_id = run_id_of(message["id"], inbox_id, DEAD_LETTER_PREFIX)
-        note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}, a dead letter: {reason}"
+        message_id, inbox = quoted(message["id"]), quoted(self.inbox)
+        note = f"Message {message_id} of the inbox {inbox}, a dead letter: {reason}"
         try:
             outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError) as error:
@@ -290,7 +291,8 @@ class Replay:
         ):
             return str(self.target_dag_id), Start.EXISTING
         message_id, inbox_id = self.conf["message"]["id"], self.conf["inbox_id"]
-        note = f"Message {quoted(message_id)} of the inbox {quoted(inbox_id)}, replayed by {origin}"
+        of_inbox = f"of the inbox {quoted(inbox_id)}"
+        note = f"Message {quoted(message_id)} {of_inbox}, replayed by {origin}"
         outcome = runs.start(dag_id, self.run_id, self.conf, note)
         if outcome is not Start.STARTED:
             return dag_id, Start.EXISTING

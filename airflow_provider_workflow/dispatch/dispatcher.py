@@ -232,7 +232,9 @@ class Dispatcher:
             self._acknowledge(at_the_end=True)
             raise self.ended
         is_broken = self._target_error is not None or self._rejections.probes_left(self.attempt) <= 0
-        return not is_broken and clock.now() < self._ends_at and self.counts.handled < self._most_messages
+        if is_broken or self.counts.handled >= self._most_messages:
+            return False
+        return clock.now() < self._ends_at
 
     # Starting
 

@@ -255,7 +255,8 @@ def delivery_count(message: types.ListedMessage) -> int | None:
     count: Any = attributes.get("lease_count") if isinstance(attributes, dict) else None
     if isinstance(count, str) and count.isascii() and count.isdigit() and len(count) < 10:
         return int(count)
-    is_whole = isinstance(count, (int, float)) and not isinstance(count, bool) and count == count // 1
+    is_number = isinstance(count, (int, float)) and not isinstance(count, bool)
+    is_whole = is_number and count == count // 1
     return int(count) if is_whole else None
 
 

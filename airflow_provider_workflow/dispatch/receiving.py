@@ -172,7 +172,8 @@ class Receiver:
             else:
                 self.counts.reject(leased["id"], problem)
                 observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-                log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(leased["id"]), problem)
+                message_id = plain(leased["id"])
+                log.warning("Inbox %s: message %s was rejected: %s", self.inbox, message_id, problem)
         if not messages:
             return None
         return {

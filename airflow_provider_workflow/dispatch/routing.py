@@ -179,7 +179,9 @@ class Routes:
                 f"once_per ({once_per}) reads no field of the message."
                 " Name the one with the key, as payload.order_id"
             )
-        self._trace_context = None if trace_context is None else _searcher("trace_context", trace_context)
+        self._trace_context = None
+        if trace_context is not None:
+            self._trace_context = _searcher("trace_context", trace_context)
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
             for dag_id, expression in targets.items():

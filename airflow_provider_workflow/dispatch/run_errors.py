@@ -59,7 +59,8 @@ def error_of(dag_id: str, error: Any) -> Exception:
             " message is lost."
         )
     if status in _ABOUT_ALL_RUNS or reason in ("import_errors", "denied_run_type", "not_partitioned"):
-        return TargetError(f"Airflow does not start runs of {dag_id!r}: {said}. No message is lost.")
+        text = f"Airflow does not start runs of {dag_id!r}: {said}."
+        return TargetError(f"{text} No message is lost.")
     if isinstance(status, int) and 400 <= status < 500:
         is_of_size = status == 413 or _ABOUT_SIZE.search(reason or "")
         return MessageFault(said) if is_of_size else RunRejected(said)

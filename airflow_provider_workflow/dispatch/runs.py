@@ -80,7 +80,8 @@ def run_id_of_key(key: list[Any], inbox_id: str) -> str:
 def is_run_id(text: str) -> bool:
     """Whether a string may be the run id of a message."""
     is_safe = _SAFE_ID.fullmatch(text) and ".." not in text and len(text) <= LONGEST_RUN_ID
-    return bool(is_safe and text.startswith(RUN_ID_PREFIX) and not text.startswith(DEAD_LETTER_PREFIX))
+    is_dead_letter = text.startswith(DEAD_LETTER_PREFIX)
+    return bool(is_safe and text.startswith(RUN_ID_PREFIX) and not is_dead_letter)
 
 
 def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start | None:

@@ -214,7 +214,8 @@ def observer(conn_id: str, base_url: str) -> Observer:
     :param base_url: of the service.
     """
     url = urlsplit(base_url)
-    server = {"server.address": url.hostname or "", "server.port": url.port or PORTS.get(url.scheme, 0)}
+    port = url.port or PORTS.get(url.scheme, 0)
+    server = {"server.address": url.hostname or "", "server.port": port}
 
     def observe(call: Call[Any], outcome: Any, began_at: float) -> None:
         from airflow_provider_workflow.client.errors import RateLimitError
@@ -250,7 +251,8 @@ def _tell_of_lease(
         moments = [clock.moment_of(message.get("created_at")) for message in messages]
         ages = [clock.now() - moment.timestamp() for moment in moments if moment is not None]
         facts = {**facts, AGE: max([0.0, *ages])}
-    about = {**about, "message_ids": [str(message.get("id")) for message in messages], "facts": facts}
+    ids = [str(message.get("id")) for message in messages]
+    about = {**about, "message_ids": ids, "facts": facts}
     tell("leased", count=len(messages), lease_id=answer.get("lease_id"), error=error, **about)
 
 

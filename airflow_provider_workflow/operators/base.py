@@ -364,4 +364,5 @@ def for_xcom(value: Any) -> Any:
         return [for_xcom(part) for part in value]
     if not isinstance(value, str):
         return value
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd")

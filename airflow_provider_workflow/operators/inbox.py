@@ -89,7 +89,8 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
         if on_paused == "fail" and paused.paused_reason != BY_USER:
             conn_id = dispatcher.hook.workflow_conn_id
             raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason, conn_id) from None
-        return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {plain(paused.paused_reason)}"
+        reason = plain(paused.paused_reason)
+        return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {reason}"
     if dispatcher.unreachable is not None:
         raise dispatcher.unreachable
     return logging.INFO, f"Inbox {dispatcher.inbox}: {drained.value}"

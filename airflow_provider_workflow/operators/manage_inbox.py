@@ -349,5 +349,6 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
                 self.name,
                 plain(inbox.get("paused_reason") or "no reason given"),
             )
-        log.info("Inbox %s exists: id %s, status %s", self.name, plain(inbox["id"]), plain(inbox["status"]))
+        inbox_id, status = plain(inbox["id"]), plain(inbox["status"])
+        log.info("Inbox %s exists: id %s, status %s", self.name, inbox_id, status)
         return _summary(inbox)

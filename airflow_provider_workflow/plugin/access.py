@@ -197,5 +197,6 @@ def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
 
     known = select(DagModel.dag_id, DagModel.is_paused)
     with airflow_internals.database_session() as session:
-        rows = session.execute(known.where(DagModel.dag_id.in_(list(dag_ids)), ~DagModel.is_stale)).all()
+        among_them = DagModel.dag_id.in_(list(dag_ids))
+        rows = session.execute(known.where(among_them, ~DagModel.is_stale)).all()
     return {dag_id: bool(is_paused) for dag_id, is_paused in rows}

@@ -57,14 +57,16 @@ def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Respon
 
 def _dead_letters(connection_id: str, inbox_id: str) -> Fields:
     access.connection(connection_id)
-    selection = Selection(DEAD_LETTER_PREFIX, conf={"connection_id": connection_id, "inbox_id": inbox_id})
+    conf = {"connection_id": connection_id, "inbox_id": inbox_id}
+    selection = Selection(DEAD_LETTER_PREFIX, conf=conf)
     runs = next(dag_runs.pages(selection, ENTRIES, size=MOST_SHOWN + 1), [])
     return {"letters": list(dag_runs.with_replays(runs)), "fetched_at": clock.iso(clock.now())}
 
 
 def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
     run, conf = letter.run, letter.run.conf
-    starter = {"operator": "a task", "cli": "the command line"}.get(run.triggered_by, run.triggered_by)
+    starters = {"operator": "a task", "cli": "the command line"}
+    starter = starters.get(run.triggered_by, run.triggered_by)
     return {
         **run_of(run.dag_id, run.run_id, run.state),
         "started_at": clock.iso(run.run_after),

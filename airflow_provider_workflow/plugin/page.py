@@ -78,7 +78,8 @@ def show_inbox(connection_id: str, inbox_id: str, reader: User) -> Response:
 
 def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
     fetch = partial(service.get_inbox, connection_id, inbox_id)
-    return _listed(connection_id, service.cached((connection_id, "inbox", inbox_id), fetch), reader)
+    listing = service.cached((connection_id, "inbox", inbox_id), fetch)
+    return _listed(connection_id, listing, reader)
 
 
 def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
@@ -290,7 +291,8 @@ def list_messages(
     listed = [_with_runs(message, runs["by_id"], reader) for message in listing["messages"]]
     shown = {**listing, "messages": listed}
     if cursor is None:
-        in_service = {message[name] for message in listing["messages"] for name in ("run", "dead_letter")}
+        names = ("run", "dead_letter")
+        in_service = {message[name] for message in listing["messages"] for name in names}
         by_id = {message["id"]: message for message in listed}
         acknowledged = [run for run in runs["recent"] if run.run_id not in in_service]
         for message in _acknowledged(acknowledged, reader):
@@ -309,7 +311,8 @@ def list_messages(
 def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     """The runs of messages by run id, and the newest runs of the last hour."""
     listed = listing["messages"]
-    run_ids = [message[name] for message in listed for name in ("run", "dead_letter") if message[name]]
+    names = ("run", "dead_letter")
+    run_ids = [message[name] for message in listed for name in names if message[name]]
     created = [clock.moment_of(message["created_at"]) or _an_hour_ago() for message in listed]
     by_id = dag_runs.runs_of(dict.fromkeys(run_ids, inbox_id), (), min(created, default=None))
     entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")

@@ -271,7 +271,8 @@ class InboxProducer(SharedStreamProducer):
 def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
     """Log and count a message that a watcher cannot put into an event."""
     observers.tell("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
-    log.warning("Inbox %s: message %s was rejected: %s", watcher.inbox, plain(message_id), plain(cause))
+    text = "Inbox %s: message %s was rejected: %s"
+    log.warning(text, watcher.inbox, plain(message_id), plain(cause))
 
 
 def encode(

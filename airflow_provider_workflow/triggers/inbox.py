@@ -133,7 +133,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             attributes, lease = {"status": PAUSED, "paused_reason": paused.paused_reason}, None
         if lease is None and attributes.get("status") in (FAILED, DELETING):
             return POLL
-        is_paused = attributes.get("status") == PAUSED and attributes.get("paused_reason") != BY_USER
+        is_paused = attributes.get("status") == PAUSED
+        is_paused = is_paused and attributes.get("paused_reason") != BY_USER
         if lease is None and is_paused and self.on_paused == "fail":
             return POLL
         health.seen(attributes)

@@ -16,13 +16,13 @@ from airflow.models.connection import Connection as StoredConnection
 from airflow.sdk import Connection as TaskConnection
 from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_hide_value_for_key
 
-from airflow_provider_workflow import client
+from airflow_provider_workflow import client, get_provider_info
 from airflow_provider_workflow.client import api, over_aiohttp
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.client.user_tokens import NONE_STORED
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.hooks import connection, workflow
+from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.base import is_of_source
 from tests.unit import odd_files
@@ -143,11 +143,11 @@ def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(conn
 
 
 def test_the_form_has_every_extra_field_that_the_settings_read() -> None:
-    assert set(connection.CONN_FIELDS) == set(EXTRA_FIELDS)
+    assert set(get_provider_info.CONN_FIELDS) == set(EXTRA_FIELDS)
 
 
 def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
-    schemas = {name: field["schema"] for name, field in connection.CONN_FIELDS.items()}
+    schemas = {name: field["schema"] for name, field in get_provider_info.CONN_FIELDS.items()}
     defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
     extra = {"oauth_url": "https://a/t", **defaults}
     built = Settings.build(host="a", login="i", password="s", extra=extra)
@@ -155,16 +155,16 @@ def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
 
 
 def test_airflow_masks_no_field_of_the_form() -> None:
-    assert [name for name in connection.CONN_FIELDS if should_hide_value_for_key(name)] == []
+    assert [name for name in get_provider_info.CONN_FIELDS if should_hide_value_for_key(name)] == []
     assert should_hide_value_for_key("token_url")
 
 
 def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> None:
     refuse_null = [
-        name for name, field in connection.CONN_FIELDS.items() if "null" not in field["schema"]["type"]
+        name for name, field in get_provider_info.CONN_FIELDS.items() if "null" not in field["schema"]["type"]
     ]
-    assert refuse_null == [next(iter(connection.CONN_FIELDS))] == ["oauth_url"]
-    assert connection.CONN_FIELDS["oauth_url"]["schema"]["examples"]
+    assert refuse_null == [next(iter(get_provider_info.CONN_FIELDS))] == ["oauth_url"]
+    assert get_provider_info.CONN_FIELDS["oauth_url"]["schema"]["examples"]
 
 
 def test_a_right_connection_passes_with_one_token_that_is_masked(
