@@ -35,6 +35,13 @@ def test_the_next_release_can_be_prepared_and_no_remote_is_changed(
     release.run("git", "commit", "--quiet", "--all", "--message", "Change something", cwd=clone)
 
     command = [sys.executable, "-m", "tools.release", NEXT, "--to", "dist"]
+    (clone / "new.py").touch()
+    refs = release.run("git", "show-ref", cwd=clone)
+    with pytest.raises(release.ReleaseError, match="Commit, stash or remove these files first"):
+        release.run(*command, cwd=clone)
+    assert release.run("git", "show-ref", cwd=clone) == refs
+    (clone / "new.py").unlink()
+
     shown = release.run(*command, cwd=clone)
 
     assert "two builds in two folders are identical" in shown
