@@ -231,14 +231,14 @@ async def carry_through(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def ended(task: asyncio.Task[Any], *, cancelling: bool = False) -> None:
+async def ended(task: asyncio.Task[Any], *, canceling: bool = False) -> None:
     """
     Wait until a task has ended, even if the caller is cancelled meanwhile.
 
-    :param cancelling: whether to cancel the task, now and each time that the caller is cancelled.
+    :param canceling: whether to cancel the task, now and each time that the caller is cancelled.
     :raises asyncio.CancelledError: the caller was cancelled; raised after the task has ended.
     """
-    if cancelling:
+    if canceling:
         task.cancel()
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -247,7 +247,7 @@ async def ended(task: asyncio.Task[Any], *, cancelling: bool = False) -> None:
             await asyncio.wait({task})
         except asyncio.CancelledError as again:
             cancelled = again
-            if cancelling:
+            if canceling:
                 task.cancel()
     if cancelled is not None:
         raise cancelled

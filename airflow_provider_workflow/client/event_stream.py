@@ -153,7 +153,7 @@ async def listen(
         listeners.discard(wake_up)
         if not listeners:
             of_loop.pop(key, None)
-            await ended(task, cancelling=True)
+            await ended(task, canceling=True)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[asyncio.Event]) -> None:
