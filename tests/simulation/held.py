@@ -44,7 +44,7 @@ class Held:
     """
     A lease, as the rules see it.
 
-    :param counts: delivery count of each message.
+    :param counts: delivery count of each message; ``deliveries`` has both of one that it has twice.
     :param known_until: the earliest time at which it expires, as far as the process knows.
     :param is_doubtful: whether a process was frozen while it leased, so that it does not know the end.
     :param has_twice: whether it has two deliveries of a message.
@@ -63,6 +63,7 @@ class Held:
     seconds: float
     until: float
     counts: dict[str, int]
+    deliveries: set[tuple[str, int]]
     attempted: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
     unended: set[str] = field(default_factory=set)

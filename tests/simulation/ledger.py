@@ -80,14 +80,16 @@ class Ledger:
 
     def leased(self, process: Process, inbox: str, answer: dict[str, Any], seconds: int) -> None:
         """A lease took effect."""
-        counts = {
-            each["id"]: each["message_attributes"]["lease_count"]
+        deliveries = [
+            (each["id"], each["message_attributes"]["lease_count"])
             for each in answer["results"]
             if "id" in each
-        }
+        ]
+        # Of a message that was delivered twice the higher one, which goes first.
+        counts = dict(sorted(deliveries, key=lambda delivery: delivery[1]))
         now = self.world.scheduler.now
         inbox_id = self.world.inbox_ids.get(inbox, inbox)
-        held = Held(answer["lease_id"], inbox_id, process, seconds, now + seconds, counts)
+        held = Held(answer["lease_id"], inbox_id, process, seconds, now + seconds, counts, set(deliveries))
         self.leases[held.lease_id] = held
         for message_id in counts:
             self.deliveries[inbox_id, message_id].append(held)

@@ -249,10 +249,10 @@ class Starts:
     def _must_be_decided(self, process: Process, key: Key, conf: dict[str, Any]) -> None:
         """Rule 13, for a dead letter that was stored."""
         message, reason, count = self.world.messages[key], conf["reason"], conf["delivery_count"]
-        counts = {held.counts.get(key[1]) for held in process.seen.leases}
+        is_its = any((key[1], count) in held.deliveries for held in process.seen.leases)
         same = json.loads(conf["message_json"])["payload"] == message.payload
         self.must(same, process, 13, f"the dead letter of {key[1]} has another payload")
-        self.must(count in counts, process, 13, f"the dead letter of {key[1]} has another delivery count")
+        self.must(is_its, process, 13, f"the dead letter of {key[1]} has another delivery count")
         if reason == "target":
             asked = _poll_of(process) in self.asked[key]
             self.must(asked, process, 13, f"{key[1]} is a dead letter that its target was not asked about")
