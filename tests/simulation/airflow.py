@@ -149,6 +149,7 @@ class TaskInstance:
     dag_id: str
     try_number: int
     run_id: str
+    map_index: int = -1
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None
