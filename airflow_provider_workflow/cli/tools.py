@@ -220,7 +220,8 @@ def _code_of(url: str, state: str) -> str:
         if "error" not in fields and not any(fields.get("code", [])):
             raise ValueError("the URL has no code")
     except ValueError as error:
-        raise WorkflowError(f"The pasted URL cannot be used: {error}. Run the command again.") from None
+        text = f"The pasted URL cannot be used: {error}."
+        raise WorkflowError(f"{text} Run the command again.") from None
     if "error" in fields:
         reason = one_line(fields.get("error_description", ["no reason"])[0])
         code = one_line(fields["error"][0])

@@ -152,6 +152,16 @@ class Dispatcher:
         self._acknowledge(at_the_end=True)
         if rejected_by_targets:
             self._target_error = self._target_error or target_error(rejected_by_targets, self.attempt)
+        is_sound = failure is None and self._target_error is None
+        if is_sound and self.checks_source and drained is not Drained.EMPTY:
+            # Last, as rejected messages have to be decided about before their lease ends.
+            try:
+                check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
+            except Exception as error:
+                failure = error
+        if isinstance(failure, WorkflowError) and failure.transient:
+            self.unreachable, failure = failure, None
+            drained = Drained.UNREACHABLE
         if failure is None or isinstance(failure, InboxPausedError):
             # Any other error says more than a paused inbox.
             failure = self._target_error or self._acknowledgement_error or failure
@@ -203,27 +213,17 @@ class Dispatcher:
 
     def _lease_on(self) -> Drained:
         """Work on one lease after the other."""
-        try:
-            if self._target_error is None:
-                # Looked up once: the inbox may be deleted and created again meanwhile.
-                self._inbox_id = self._inbox_id or self.hook.get_inbox(self.inbox)["id"]
-            drained = Drained.LIMIT
-            while self._goes_on():
-                count, seconds = self.next_lease()
-                if count == 0:
-                    drained = Drained.NO_CAPACITY
-                    break
-                if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
-                    return Drained.EMPTY
-                self._work_on(lease)
-            if self.checks_source and self._target_error is None:
-                check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
-            return drained
-        except WorkflowError as error:
-            if not error.transient:
-                raise
-            self.unreachable = error
-            return Drained.UNREACHABLE
+        if self._target_error is None:
+            # Looked up once: the inbox may be deleted and created again meanwhile.
+            self._inbox_id = self._inbox_id or self.hook.get_inbox(self.inbox)["id"]
+        while self._goes_on():
+            count, seconds = self.next_lease()
+            if count == 0:
+                return Drained.NO_CAPACITY
+            if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
+                return Drained.EMPTY
+            self._work_on(lease)
+        return Drained.LIMIT
 
     def _goes_on(self) -> bool:
         """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""

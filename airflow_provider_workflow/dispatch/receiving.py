@@ -93,7 +93,8 @@ class Receiver:
             self.working = False
             self._store(record)
         self._acknowledge(record)
-        log.info("Inbox %s: received %d messages, stored and acknowledged", plain(self.inbox), len(messages))
+        text = "Inbox %s: received %d messages, stored and acknowledged"
+        log.info(text, plain(self.inbox), len(messages))
         return messages
 
     def lend(self, lease: HeldLease) -> Lease | None:

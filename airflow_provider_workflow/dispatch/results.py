@@ -86,7 +86,8 @@ class Counts:
     def summary(self) -> str:
         """The counts in one line, repeated messages and dead letters only if there are any."""
         numbers = {name: counted["count"] for name, counted in self.by_outcome().items()}
-        shown = [name for name in numbers if numbers[name] or name not in ("repeated", "dead_lettered")]
+        seldom = ("repeated", "dead_lettered")
+        shown = [name for name in numbers if numbers[name] or name not in seldom]
         return ", ".join(f"{numbers[name]} {name.replace('_', '-')}" for name in shown)
 
     def rejected_text(self) -> str:

@@ -154,7 +154,8 @@ def connection(connection_id: str) -> Any:
         problem = f"The connection {connection_id!r} is not of the type Workflow"
     except AirflowNotFoundException:
         pass
-    raise PageError(404, "no_connection", problem, "add a connection of the type Workflow with this id")
+    fix = "add a connection of the type Workflow with this id"
+    raise PageError(404, "no_connection", problem, fix)
 
 
 def connections(reader: Reader) -> list[str]:
