@@ -67,7 +67,7 @@ class Dispatcher:
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
     :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
-    :param checks_source: whether a drain fails for its source although there is no capacity.
+    :param checks_source: whether a drain that leaves messages fails for its source too.
     :param working: whether runs of leased messages are being started at this moment.
     :param ended: raised instead of leasing, or starting, anything more; for a task that is being ended.
     :param started: targets of which this drain started a run.

@@ -220,3 +220,17 @@ def test_after_a_lease_that_began_slowly_larger_ones_follow(bench: Workbench, fa
     bench.dispatcher(lease_seconds=60).drain()
 
     assert bench.lease_sizes[:3] == [1, 1, 100]
+
+
+def test_a_slow_check_of_the_source_costs_no_rejected_message_its_lease(
+    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.refuse("last", api_error(400, "value_error"))
+    bench.put("last", lease_count=3)
+    look_up = bench.hook.get_inbox
+    monkeypatch.setattr(bench.hook, "get_inbox", lambda inbox: fake_clock.advance(31) or look_up(inbox))
+
+    with pytest.raises(TargetError):
+        bench.dispatcher(lease_seconds=60).drain()
+    assert [conf["reason"] for conf in bench.dead_letters.values()] == ["target"]

@@ -166,20 +166,6 @@ def test_a_hand_off_on_its_last_safe_delivery_becomes_one_if_the_target_is_missi
     assert bench.states == {"new": "available"}
 
 
-def test_a_slow_check_of_the_source_costs_no_rejected_message_its_lease(
-    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.allow_dead_letters()
-    bench.supervisor.refuse("last", REJECTED)
-    bench.put("last", lease_count=3)
-    look_up = bench.hook.get_inbox
-    monkeypatch.setattr(bench.hook, "get_inbox", lambda inbox: fake_clock.advance(31) or look_up(inbox))
-
-    with pytest.raises(TargetError):
-        bench.dispatcher(lease_seconds=60).drain()
-    assert reasons(bench) == {"last": "target"}
-
-
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_run_that_a_user_made_up_is_not_the_run_of_the_message(bench: Workbench) -> None:
     bench.allow_dead_letters(after=1)
