@@ -115,7 +115,7 @@ def get_provider_info() -> dict[str, Any]:
             f"{_PACKAGE}.links.StartedRunsLink",
             f"{_PACKAGE}.links.ReplayedRunLink",
         ],
-        "plugins": [{"name": "workflow", "plugin-class": f"{_PACKAGE}.plugin.registration.WorkflowPlugin"}],
+        "plugins": [{"name": "workflow", "plugin-class": f"{_PACKAGE}.plugin.WorkflowPlugin"}],
         "config": _CONFIG,
         "cli": [f"{_PACKAGE}.cli.main.workflow_commands"],
     }

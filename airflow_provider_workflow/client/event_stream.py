@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.answers import failure, request_of
-from airflow_provider_workflow.client.client import AsyncWorkflowClient, ended
 from airflow_provider_workflow.client.errors import (
     InvalidRequestError,
     RateLimitError,
@@ -32,6 +31,8 @@ from airflow_provider_workflow.client.wire import Answer, plain
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +154,7 @@ async def listen(
         listeners.discard(wake_up)
         if not listeners:
             of_loop.pop(key, None)
-            await ended(task, canceling=True)
+            await clock.ended(task, canceling=True)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[asyncio.Event]) -> None:

@@ -1,20 +1,29 @@
-"""Sends requests with ``aiohttp``: for triggers, which share one session per event loop."""
+"""
+The client over ``aiohttp``: for triggers, which share one session per event loop.
+
+It performs steps, which ``exchange.py`` describes. Triggers repeat calls in loops of their own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import aiohttp
 import requests.utils  # noqa: F401 which the proxy of a call needs: here, a thread imports it
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS, no_answer
+from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
 from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.client.exchange import BaseClient
+from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import Answer, Body, Request
 
 CONNECTIONS = 100
@@ -23,6 +32,85 @@ CONNECTIONS = 100
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
 """Errors after which the service has not received the request."""
+
+T = TypeVar("T")
+
+
+class AsyncWorkflowClient(BaseClient):
+    """
+    Sends calls over ``aiohttp``, each once; it does not close the session.
+
+    For the other parameters see ``BaseClient``.
+
+    :param session: from ``shared_session``; shared by the clients of an event loop.
+    :param in_thread: runs a blocking function in a thread.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        session: aiohttp.ClientSession,
+        *,
+        in_thread: Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]] = asyncio.to_thread,
+        **options: Any,
+    ) -> None:
+        super().__init__(settings, **options)
+        self.session = session
+        self._exchange = partial(exchange, session)
+        self._in_thread = in_thread
+
+    async def send(self, call: Call[T]) -> T:
+        """
+        Send a call once and return its answer's value.
+
+        :raises WorkflowError: it failed.
+        """
+        return await self.run(self.attempt(call))
+
+    async def run(self, exchange: Generator[Any, Any, T]) -> T:
+        """Perform an exchange's steps until it returns."""
+        resume: Callable[[], Any] = partial(next, exchange)
+        try:
+            while True:
+                step = resume()
+                try:
+                    resume = partial(exchange.send, await self._perform(step))
+                except Exception as error:
+                    resume = partial(exchange.throw, error)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            exchange.close()
+
+    def _perform(self, step: Any) -> Awaitable[Any]:
+        if isinstance(step, Request):
+            return self._exchange(step)
+        if isinstance(step, Call):
+            return self.send(step)
+        if isinstance(step, Pause):
+            return clock.async_sleep(step.seconds)
+        if isinstance(step, CarryThrough):
+            return carry_through(self.run(step.exchange))
+        if isinstance(step, InThread):
+            return self._in_thread(step.run)
+        return asyncio.wrap_future(step)
+
+
+async def carry_through(work: Coroutine[Any, Any, T]) -> T:
+    """
+    Await a coroutine to its end, even if the caller is cancelled, as Airflow does it once a second.
+
+    :raises asyncio.CancelledError: the caller was cancelled; raised after the coroutine has ended.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await clock.ended(task)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            task.exception()  # marks it as retrieved: the caller cannot receive it
+        raise
+    return task.result()
 
 
 @dataclass

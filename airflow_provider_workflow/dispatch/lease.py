@@ -32,7 +32,7 @@ from airflow_provider_workflow.observers import name_of
 from airflow_provider_workflow.types import DELETING, FAILED, PAUSED
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,8 @@ from airflow_provider_workflow.observers import observer
 if TYPE_CHECKING:
     from typing import Self
 
-    from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
+    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+    from airflow_provider_workflow.client.over_requests import WorkflowClient
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class WorkflowHook(BaseHook):
         return self._new_client(self.settings)
 
     def _new_client(self, settings: Settings, **options: Any) -> WorkflowClient:
-        from airflow_provider_workflow.client.client import WorkflowClient
+        from airflow_provider_workflow.client.over_requests import WorkflowClient
 
         store = VariableStore(settings, mask_secret) if settings.grant == USER_GRANT else None
         observe = observer(self.workflow_conn_id, settings.base_url)
@@ -130,8 +131,7 @@ class WorkflowHook(BaseHook):
 
         # In a thread, as aiohttp takes half a second.
         await asyncio.to_thread(__import__, "airflow_provider_workflow.client.over_aiohttp")
-        from airflow_provider_workflow.client.client import AsyncWorkflowClient
-        from airflow_provider_workflow.client.over_aiohttp import shared_session
+        from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 
         try:
             connection = await get_async_connection(self.workflow_conn_id)

@@ -22,9 +22,9 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.inboxes import at_inbox, pages
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import USER_GRANT
 from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.dispatch.lease import delivery_count

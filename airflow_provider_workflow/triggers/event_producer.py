@@ -42,7 +42,7 @@ from airflow_provider_workflow.triggers.polling import (
 )
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 
 LONG_SERIES_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""

@@ -72,7 +72,5 @@ def test_the_hook_loads_no_more_than_airflow_itself() -> None:
     assert more & NOT_FOR_ALL == set()
 
 
-def test_the_senders_load_one_http_library_each() -> None:
-    client = "import airflow_provider_workflow.client.client"
-    assert loaded(client) & {"requests", "aiohttp"} == set()
-    assert "aiohttp" not in loaded(f"{client}, airflow_provider_workflow.client.over_requests")
+def test_the_client_of_tasks_loads_no_aiohttp() -> None:
+    assert "aiohttp" not in loaded("import airflow_provider_workflow.client.over_requests")

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
 from airflow_provider_workflow.client.exchange import Gate
-from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.client.wire import Answer, Request

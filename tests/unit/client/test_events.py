@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import event_stream, over_aiohttp
-from airflow_provider_workflow.client.client import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.event_stream import listen
-from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, carry_through, shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call, Family, Pause
-from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import RateLimitError
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer

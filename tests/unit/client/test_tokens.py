@@ -15,9 +15,9 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.client import AsyncWorkflowClient, WorkflowClient
 from airflow_provider_workflow.client.errors import AuthenticationError, ServerError, TransportError
-from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import (
     TOKENS,

@@ -15,7 +15,6 @@ import pytest
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
-from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -24,7 +23,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import Key, TokenCache, access_token, token_key, token_of_user
 from airflow_provider_workflow.client.user_tokens import UserTokens

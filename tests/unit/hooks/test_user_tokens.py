@@ -19,13 +19,13 @@ from airflow.sdk.execution_time.comms import ErrorResponse, GetVariable, PutVari
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.client import WorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
     LoginRequiredError,
     TokenStoreError,
 )
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.user_tokens import UserTokens

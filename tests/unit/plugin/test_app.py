@@ -18,15 +18,14 @@ from fastapi.testclient import TestClient
 import airflow_provider_workflow
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.client import WorkflowClient
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.dispatch.lease import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.get_provider_info import get_provider_info
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.registration import WorkflowPlugin
+from airflow_provider_workflow.plugin import WorkflowPlugin, service
 from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.cli.burying import Burying
 from tests.unit.client.calls import SOME_ID
@@ -95,7 +94,7 @@ plugins_manager.integrate_macros_plugins()
 def test_a_process_that_serves_no_pages_imports_no_fastapi() -> None:
     more = loaded(LOAD)
 
-    assert "airflow_provider_workflow.plugin.registration" in more
+    assert "airflow_provider_workflow.plugin" in more
     assert more & {"fastapi", "airflow_provider_workflow.plugin.app"} == set()
 
 

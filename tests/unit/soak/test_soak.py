@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from airflow_provider_workflow.client import event_stream, over_aiohttp
-from airflow_provider_workflow.client.client import AsyncWorkflowClient
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import probe

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from airflow_provider_workflow.client.client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import listen
-from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, token_key
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID
