@@ -199,7 +199,7 @@ INBOX_COMMANDS = (
             metavar="DAG",
             help="the DAG to start for each message",
         ),
-        _number("--max-messages", "maximum number of messages, 1 to 10000 (default: 10000)"),
+        _number("--max-messages", "maximum number of messages; at most, and by default, 10000"),
         _number(
             "--max-unfinished-runs",
             "queued and running runs of the DAG at most (default: any number)",

@@ -1,8 +1,4 @@
-"""
-The client over ``requests``: for tasks, the page, and the command line.
-
-It performs steps, which ``exchange.py`` describes, and repeats a call that failed.
-"""
+"""The client over ``requests``: for tasks, the page, and the command line."""
 
 from __future__ import annotations
 
@@ -146,7 +142,7 @@ class WorkflowClient(BaseClient):
         """The request, within what is left of the limit for all of them."""
         seconds_left = ends_at - clock.monotonic()
         if seconds_left <= 0:
-            raise TransportError("no time is left", sent=False, timed_out=True)
+            raise TransportError("the service is too slow: no time is left", sent=False, timed_out=True)
         is_renewal = request.timeout > self.settings.timeout
         return request if is_renewal else replace(request, timeout=min(request.timeout, seconds_left))
 

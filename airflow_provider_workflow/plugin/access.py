@@ -18,6 +18,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from fastapi import Depends
 
 from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.client.advice import why_missing
 from airflow_provider_workflow.database.dag_runs import StoredRun
 from airflow_provider_workflow.get_provider_info import CONN_TYPE
 from airflow_provider_workflow.plugin.responses import PageError
@@ -145,7 +146,7 @@ def connection(connection_id: str) -> Any:
 
     team = _team_of_connection(connection_id)
     of_team: dict[str, Any] = {} if team is None else {"team_name": team}
-    problem = f"Airflow has no connection {connection_id!r}"
+    problem = why_missing(connection_id)
     try:
         stored = Connection.get_connection_from_secrets(connection_id, **of_team)
         if stored.conn_type == CONN_TYPE:
@@ -154,7 +155,7 @@ def connection(connection_id: str) -> Any:
         problem = f"The connection {connection_id!r} is not of the type Workflow"
     except AirflowNotFoundException:
         pass
-    fix = "add a connection of the type Workflow with this id"
+    fix = "the page needs a connection of the type Workflow with this id"
     raise PageError(404, "no_connection", problem, fix)
 
 

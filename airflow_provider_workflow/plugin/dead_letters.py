@@ -150,7 +150,8 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
             title = "Its run exists, in a DAG whose runs you may not read"
             raise PageError(409, "rejected", title, "ask someone who may read them")
         return answer({**existing_run, "outcome": "existing"})
-    runs, origin = DatabaseRuns(reader.name), f"{quoted(reader.name)} on the page Inboxes"
+    runs = DatabaseRuns(reader.name)
+    origin = f"{quoted(reader.name)} on the page Inboxes"
     if request.reason:
         origin += f": {quoted(request.reason, LONGEST_REASON)}"
     try:

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, islice
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from airflow_provider_workflow import clock
@@ -90,9 +90,11 @@ def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bo
     for inbox in listing["inboxes"]:
         messages = service.known((connection_id, "messages", inbox["id"], None))
         counted = _counted(messages) if isinstance(messages, dict) else None
+        of_inbox = listeners.get(inbox["id"], {}) | listeners.get(inbox["name"] or "", {})
         shown.append(
             {
-                **_inbox(inbox, listeners),
+                **_inbox(inbox),
+                "listeners": list(of_inbox.values()),
                 "summary": counted,
                 "runs": runs.get(inbox["id"], without),
             }
@@ -152,13 +154,12 @@ def _failing(dag_ids: tuple[str, ...]) -> Fields:
     return {dag_id: time.isoformat() for dag_id, time in dag_runs.failing_since(dag_ids).items()}
 
 
-def _inbox(shown: Fields, listeners: Listeners) -> Fields:
+def _inbox(shown: Fields) -> Fields:
     reason = RECREATE if shown["status"] == "initialization_failure" else None
     if shown["status"] == "paused":
         fix = fix_of_pause(shown["paused_reason"], resume="press Resume", recreate=RECREATE)
         reason = f"{fix}; {DROPPED}"
-    of_inbox = listeners.get(shown["id"], {}) | listeners.get(shown["name"] or "", {})
-    return {**shown, "paused_text": reason, "listeners": list(of_inbox.values())}
+    return {**shown, "paused_text": reason}
 
 
 def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None) -> Listeners:
@@ -252,13 +253,7 @@ def _counted(listing: Fields) -> Fields:
 
 
 @changing.post(INBOX + "/{verb}")
-def change(
-    connection_id: str,
-    inbox_id: str,
-    verb: Literal["pause", "resume"],
-    reader: User,
-    _: Annotated[dict[str, Any], Body()],
-) -> Response:
+def change(connection_id: str, inbox_id: str, verb: Literal["pause", "resume"], reader: User) -> Response:
     """Pause an inbox, so that the service drops new events, or resume it."""
     make, done = CHANGES[verb]
     try:
@@ -268,8 +263,7 @@ def change(
         service.forget(connection_id)
     name, by = plain(str(changed["id"])), plain(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
-    listeners = _listeners(connection_id, reader, {changed["id"], changed["name"]})
-    return answer(_inbox(changed, listeners))
+    return answer(_inbox(changed))
 
 
 @of_connection.get(INBOX + "/messages")

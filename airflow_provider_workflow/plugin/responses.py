@@ -103,8 +103,7 @@ def of_service(error: WorkflowError) -> PageError:
         return PageError(502, "wrong_credentials", str(error), "correct these fields of the connection")
     if isinstance(error, TransportError) and error.timed_out:
         fix = "try again later; if this lasts, check the address in the connection, and the network"
-        text = f"the service did not answer within {LONGEST_SECONDS:g} s"
-        return PageError(504, "timeout", text, fix)
+        return PageError(504, "timeout", str(error), fix)
     fix = error.fix
     if isinstance(error, ConflictError):
         fix = "its state has changed meanwhile: reload the page"

@@ -25,11 +25,10 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.inboxes import at_inbox, pages
 from airflow_provider_workflow.client.over_requests import WorkflowClient
-from airflow_provider_workflow.client.settings import USER_GRANT
+from airflow_provider_workflow.client.settings import USER_GRANT, settings_of
 from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
-from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.plugin import access
 from airflow_provider_workflow.plugin.responses import (
@@ -66,8 +65,8 @@ def _ends_at(key: Key, _: object, now: float) -> float:
 
 def _size(answer: Fields | PageError) -> int:
     """The items of an answer, and one for its key."""
-    lists = answer.values() if isinstance(answer, dict) else ()
-    return min(MOST_KEPT, 1 + sum(len(items) for items in lists if isinstance(items, list)))
+    values = answer.values() if isinstance(answer, dict) else ()
+    return min(MOST_KEPT, 1 + sum(len(items) for items in values if isinstance(items, list | dict)))
 
 
 KEPT: TLRUCache[Key, Fields | PageError, float] = TLRUCache(
@@ -133,7 +132,7 @@ def _fetched(key: Key, fetch: Callable[[], Fields]) -> Fields | PageError:  # no
 
 def _busy() -> PageError:
     title = "Airflow has reached its limit of simultaneous requests to the service"
-    return PageError(503, "busy", title, "wait a moment; the page repeats the request", 1)
+    return PageError(503, "busy", title, "wait a moment, and try again", 1)
 
 
 def _again(error: PageError) -> PageError:
@@ -149,7 +148,7 @@ def connected(connection_id: str) -> Iterator[WorkflowClient]:
     :raises PageError: there is no such connection, an argument is wrong, or a call within the context failed.
     """
     try:
-        settings = workflow.settings_of(access.connection(connection_id), connection_id)
+        settings = settings_of(access.connection(connection_id), connection_id)
         with WorkflowClient(
             replace(settings, timeout=min(settings.timeout, LONGEST_SECONDS)),
             attempts=1,
@@ -191,7 +190,7 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
     :raises PageError: the call failed, or no inbox has the name.
     """
     with connected(connection_id) as client:
-        shown = inbox_of(client.run(at_inbox(client.settings, inbox, api.get_inbox)))
+        shown = inbox_of(client.run(at_inbox(inbox, api.get_inbox)))
     return {"inboxes": [shown], "next": None, "fetched_at": _now()}
 
 

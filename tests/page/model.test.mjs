@@ -11,7 +11,7 @@ test("the state of an inbox is said in words, with the reason of a pause", () =>
   assert.deepEqual([label, palette, why], ["paused", "orange", "The login expired."]);
   assert.equal(model.describeState({ status: "active", paused_text: null }).why, "");
   assert.equal(model.describeState({ status: "paused", paused_text: null }).why, "");
-  assert.match(model.describeState({ status: "initialization_failure" }).why, /create it again/);
+  assert.equal(model.describeState({ status: "initialization_failure", paused_text: "delete it" }).why, "delete it");
 });
 
 test("a state that is not known is shown as it is", () => {
@@ -128,6 +128,7 @@ test("a replay of several dead letters says what became of all of them", () => {
   const [run, existing] = [{ run_id: "r", outcome: "started" }, { run_id: "r", outcome: "existing" }];
   assert.equal(model.replayed(2, [run, run]), "2 DAG runs started");
   assert.equal(model.replayed(4, [run, existing, { title: "no such DAG" }]), "1 DAG run started, 1 existed before, 2 not started: no such DAG");
+  assert.equal(model.replayed(3, [run]), "1 DAG run started, 2 not started: canceled");
   assert.deepEqual(model.targetsOf([{ target_dag_id: "a" }, { target_dag_id: "b" }, { target_dag_id: "a" }]), [["a", 2], ["b", 1]]);
 });
 

@@ -112,7 +112,7 @@ function Toggle({ inbox, ask }) {
 
 function ToggleDialog({ inbox, connection, close, done }) {
   const verb = model.verbOf(inbox);
-  const act = async () => done(await client.post(pathOf(connection, inbox.id, verb.toLowerCase()), {}));
+  const act = async () => done(await client.post(pathOf(connection, inbox.id, verb.toLowerCase())));
   return h(Action, { title: `${verb} ${model.titleOf(inbox)}?`, verb: `${verb} inbox`, act, close }, h("p", verb === "Pause" ? PAUSE : RESUME));
 }
 
@@ -199,7 +199,7 @@ function Payload({ run }) {
   return h(Fragment,
     h("div.bar", h("span.muted", "Payload"),
       text && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
-    h("pre.mono.scroll", problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
+    h("pre.mono.scroll", problem?.status === 404 ? "The DAG run does not exist any more." : problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
     text.length > LONGEST_TEXT && h("span.muted.small", "Only its beginning is shown."));
 }
 
@@ -232,14 +232,14 @@ const Why = ({ reason, setReason }) => h("label", "Why do you replay it?", h("in
 /** Each for its own DAG; one that fails does not stop the others. */
 function ReplayAllDialog({ letters, connection, id, close, done, say }) {
   const [reason, setReason] = useState("");
-  const act = async () => {
+  const act = async (form) => {
     const outcomes = [];
     for (const letter of letters) {
       const { dag_id, run_id } = letter;
       const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: null, reason }).catch((problem) => problem);
       outcomes.push(run);
       if (run.run_id) done(letter, run);
-      else if (!run.code) break;
+      if (!form.isConnected || !(run.run_id || run.code)) break;
     }
     say(model.replayed(letters.length, outcomes));
   };

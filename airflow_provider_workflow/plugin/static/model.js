@@ -8,12 +8,12 @@ const STATES = {
   __proto__: null,
   active: ["active", "success"],
   paused: ["paused", "orange"],
-  initialization_failure: ["setup failed", "failed", "Delete the inbox and create it again."],
+  initialization_failure: ["setup failed", "failed"],
 };
 
 export function describeState({ status = "unknown", paused_text: text }) {
-  const [label, palette, fix] = STATES[status] ?? [status, "gray"];
-  return { label, palette, why: fix ?? ((status === "paused" && text) || "") };
+  const [label, palette] = STATES[status] ?? [status, "gray"];
+  return { label, palette, why: text ?? "" };
 }
 
 const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
@@ -99,7 +99,7 @@ export function replayed(count, outcomes) {
   return [
     `${counted(started, "DAG runs")} started`,
     existing && `${existing} existed before`,
-    started + existing < count && `${count - started - existing} not started: ${problem.title}`,
+    started + existing < count && `${count - started - existing} not started: ${problem?.title ?? "canceled"}`,
   ].filter(Boolean).join(", ");
 }
 

@@ -12,7 +12,7 @@ export const STYLE = `
 .root{color:${FG};font-size:.875rem;line-height:1.25rem;padding:.75rem}
 .root,.box,.root form,.root form label,.root dialog[open]{display:flex;flex-direction:column;gap:.75rem}
 .root h2,.stat b{font-size:1.25rem;line-height:1.75rem;font-weight:600;outline:none;overflow-wrap:anywhere}
-.root a,.link{color:${color("fg-info")}}.root a:hover,.link:hover{text-decoration:underline}
+.root a{color:${color("fg-info")}}.root a:hover{text-decoration:underline}
 .root :focus-visible:not(h2){outline:2px solid ${color("brand-focus-ring")}}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
@@ -24,7 +24,6 @@ export const STYLE = `
 .scroll,.box,.stat,.btn,.root :is(input,select,dialog){border:${BORDER};border-radius:var(--chakra-radii-md)}
 .btn{height:2rem;padding:0 .75rem;font-weight:500;cursor:pointer}
 .btn:hover{background:${color("bg-muted")}}.btn:disabled{opacity:.6}.root .main{background:${SOLID};color:${color("brand-contrast")}}
-.link{cursor:pointer;width:100%;text-align:start;display:block}
 .root :is(input,select){height:2.25rem;padding:0 .625rem;background:${BG}}
 .grow{flex:0 1 24rem}
 .scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}

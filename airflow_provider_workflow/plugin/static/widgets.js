@@ -190,8 +190,8 @@ export function Action({ title, verb, act, close, children }) {
     event.preventDefault();
     setState({ isRunning: true });
     try {
-      await act();
-      close();
+      await act(event.target);
+      if (event.target.isConnected) close();
     } catch (error) {
       setState({ problem: error });
     }

@@ -122,6 +122,17 @@ def test_several_dead_letters_are_replayed_with_one_confirmation(page, visit, ap
     page.get_by_role("status").get_by_text("2 DAG runs started").wait_for()
     assert [sent.body["run_id"] for sent in posts(host)] == ["workflow__1", "workflow__2"]
 
+    api.dead_letters, held = [dead_letter(5), dead_letter(6)], []
+    page.route("**/replay", lambda route: held.append(route))
+    page.get_by_role("button", name="Refresh dead letters").click()
+    page.get_by_role("button", name="Replay all 2").click()
+    with page.expect_request("**/replay"):
+        replay(page, button="Start 2 DAG runs")
+    page.keyboard.press("Escape")
+    held[0].continue_()
+    page.get_by_role("status").get_by_text("1 DAG run started, 1 not started: canceled").wait_for()
+    assert len(posts(host)) == 3
+
 
 def test_a_dead_letter_without_a_target_is_replayed_into_a_chosen_dag(page, visit, api, host):
     api.dead_letters = [dead_letter(1, target_dag_id=None)]

@@ -92,7 +92,7 @@ def test_the_dialog_of_a_message_has_its_url_and_the_payload_of_its_run(page, co
     dialog.get_by_text("This message is not listed any more.").wait_for()
 
 
-def test_who_may_not_read_the_run_of_a_message_does_not_see_its_payload(page, visit, api):
+def test_why_the_payload_of_a_message_is_not_shown_is_said(page, visit, api):
     api.failing["dagRuns"] = Answer({"detail": "Forbidden"}, 403)
     api.messages = [message(1, status="started", run=run())]
     visit(at(more=f"&message={message(1)['id']}"))
@@ -100,6 +100,9 @@ def test_who_may_not_read_the_run_of_a_message_does_not_see_its_payload(page, vi
     dialog = page.get_by_role("dialog", name="Message")
     dialog.get_by_text("Airflow does not allow you to do this.").wait_for()
     assert dialog.get_by_role("button", name="Copy").count() == 0
+    api.failing["dagRuns"] = Answer({"detail": "Not Found"}, 404)
+    page.reload()
+    dialog.get_by_text("The DAG run does not exist any more.").wait_for()
 
 
 def test_a_dialog_is_as_wide_as_what_it_shows(page, visit, api):

@@ -50,6 +50,7 @@ def test_connections_are_listed_from_database_and_environment(
 
     ids = [each["connection_id"] for each in found["connections"]]
     assert ids == ["workflow_a", "workflow_b", "workflow_default"]
+    assert "cannot read AIRFLOW_CONN_BROKEN (give" in op.get("/workflow/api/connections/broken/inboxes").text
 
 
 def test_a_browser_asks_whether_a_module_has_changed_and_nothing_else_is_served(op: TestClient) -> None:
@@ -259,7 +260,7 @@ def test_all_requests_of_an_answer_share_4_seconds(
 
     assert limits == [4.0, 2.5, 1.0]
     assert (caught.value.status, caught.value.code) == (504, "timeout")
-    assert caught.value.body["title"].endswith(" did not answer within 4 s")
+    assert "no time is left" in caught.value.body["title"]
 
 
 @pytest.mark.parametrize(

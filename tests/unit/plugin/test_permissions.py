@@ -167,8 +167,6 @@ FOREIGN = [
     ({**PAGE, "Sec-Fetch-Site": "same-site"}, "{}", 403),
     ({"X-Workflow-Page": "1", "Content-Type": "application/x-www-form-urlencoded"}, "a=b", 415),
     ({"Content-Type": "application/json"}, "{}", 400),
-    ({**PAGE}, "[]", 400),
-    ({**PAGE}, "{", 400),
 ]
 
 
@@ -192,13 +190,13 @@ def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected: Emulato
 
     paused = op.post(f"{API}/inboxes/{inbox}/pause", json={}, headers=of_page).json()
     listed = op.get(f"{API}/inboxes").json()["inboxes"][0]
-    resumed = op.post(f"{API}/inboxes/{inbox}/resume", json={}, headers=typed).json()
+    resumed = op.post(f"{API}/inboxes/{inbox}/resume", content="{", headers=typed).json()
 
     assert (paused["status"], paused["paused_reason"]) == ("paused", "user")
     text = "a user paused it; to resume it: press Resume; new events are dropped meanwhile"
     assert paused["paused_text"] == text
-    assert listed == {**paused, "summary": None, "runs": {}}
-    assert (resumed["status"], resumed["paused_text"]) == ("active", None)
+    assert listed == {**paused, "listeners": [], "summary": None, "runs": {}}
+    assert (resumed["status"], resumed["paused_text"], "listeners" in resumed) == ("active", None, False)
 
 
 def replay(op: TestClient, run_id: str, **more: Any) -> Any:

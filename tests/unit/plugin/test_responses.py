@@ -147,13 +147,14 @@ def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clo
     assert fake_clock
     fetched: list[int] = []
     service.cached(KEY, lambda: {"inboxes": ["of use"]})
+    answers: Any = [{"inboxes": 500 * ["an inbox"]}, {"by_id": dict.fromkeys(range(500))}]
 
     def again(number: int) -> Any:
         fetched.append(number)
         return {}
 
     for number in range(1_000):
-        service.cached((*KEY, str(number)), lambda: {"inboxes": 500 * ["an inbox"]})
+        service.cached((*KEY, str(number)), answers[number % 2].copy)
         service.cached(KEY, lambda: pytest.fail("dropped"))
     for number in range(1_000):
         service.cached((*KEY, str(number)), lambda number=number: again(number))  # type: ignore[misc]
@@ -316,11 +317,12 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
 
 @tries(20)
 @given(fields=st.dictionaries(st.sampled_from(["dag_id", "run_id", "trigger_dag_id", "reason"]), VALUES))
+@example(fields=[])
 @example(fields={"dag_id": "\ud800", "run_id": "workflow__dead__a"})
 @example(fields={"dag_id": "dead", "run_id": "workflow__dead__\ud800"})
 @example(fields={"dag_id": "dead", "run_id": "workflow__dead__\0"})
 def test_no_request_for_a_replay_breaks_an_answer(
-    op: TestClient, connected: EmulatorServer, fields: dict[str, Any]
+    op: TestClient, connected: EmulatorServer, fields: Any
 ) -> None:
     assert connected
     found = op.post(f"{INBOX}/dead-letters/replay", content=json.dumps(fields), headers=PAGE)
