@@ -44,7 +44,8 @@ class StartedRunsLink(BaseOperatorLink):
         from airflow_provider_workflow import clock
         from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 
-        targets, started = operator.trigger_dag_id, _returned(operator, ti_key).get("started")
+        targets = operator.trigger_dag_id
+        started = _returned(operator, ti_key).get("started")
         if not targets or (started and not started["count"]):
             return ""
         dag_ids = [targets] if isinstance(targets, str) else list(targets)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 STATE = (
-    "client.inboxes._known",
     "client.exchange.GATES",
     "client.exchange._fitting",
     "client.tokens.TOKENS",
@@ -45,13 +44,14 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatorServe
 
     Other connections of the type Workflow lead to it too. The state of earlier tests is cleared.
     """
+    from airflow_provider_workflow.client.settings import settings_of
     from airflow_provider_workflow.emulator.clock import ManualClock
     from airflow_provider_workflow.emulator.server import EmulatorServer
     from airflow_provider_workflow.hooks import workflow
 
     reset()
     with EmulatorServer(clock=ManualClock()) as server:
-        fields, settings_of = server.connection(), workflow.settings_of
+        fields = server.connection()
         # The environment may name a broken file of certificates.
         fields["extra"] = json.dumps({**fields["extra"], "verify": False})
         emulated = SimpleNamespace(**fields, schema=None, port=None)

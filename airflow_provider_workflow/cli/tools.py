@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
-from airflow_provider_workflow.client.api import access_token_of, times_of
+from airflow_provider_workflow.client.api import token_of
 from airflow_provider_workflow.client.errors import (
     ConfigurationError,
     NotFoundError,
@@ -74,11 +74,11 @@ def token(args: Namespace) -> int:
     :raises AuthenticationError: the service issues no token.
     """
     answer = hook_of(args).access_token(args.scope)
-    value = access_token_of(answer)
+    value, _, lifetime = token_of(answer, 0)
     if args.show:
         output.write(value)
         return Exit.OK
-    seconds = int(times_of(answer, 0)[1])
+    seconds = int(lifetime)
     ends = datetime.fromtimestamp(clock.now() + seconds, UTC)
     # Nothing of a short token is shown: it would reveal too much of it.
     end = value[-SHOWN_CHARACTERS:] if len(value) >= 8 * SHOWN_CHARACTERS else ""
@@ -137,11 +137,11 @@ def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
         raise not_emulator from None
     if problem == NO_INBOX:
         raise NotFoundError(f"no inbox {body['inbox']!r} at {url} (--create makes it)", status=404)
-    if received.status != 400 and (not isinstance(answer, dict) or "ids" not in answer):
-        raise not_emulator
-    if problem is not None:
+    if received.status == 400 and problem is not None:
         raise WorkflowError(f"nothing was put: {plain(str(problem))}")
-    return dict(answer)
+    if not isinstance(answer, dict) or not isinstance(answer.get("ids"), list):
+        raise not_emulator
+    return answer
 
 
 # A user authorizes the application in a browser (docs/service.md 10 and 14.3).

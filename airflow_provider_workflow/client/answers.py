@@ -72,8 +72,8 @@ def guess(answer: Answer) -> Any:
     if not (has_title and _string(body.get("prefilled_url")) and _objects(steps)):
         raise _misshapen(answer, "a guess with title, steps and prefilled_url")
     for step in steps:
-        alternatives = step.get("alternatives")
-        raw = [step.get("step"), *(alternatives if isinstance(alternatives, list) else ())]
+        alternatives = step.get("alternatives") or []
+        raw = [step.get("step"), *(alternatives if isinstance(alternatives, list) else [None])]
         if not _objects(raw) or not all(_string(one.get(name)) for one in raw for name in ("app", "api")):
             raise _misshapen(answer, "a guess whose steps have app and api")
     return body

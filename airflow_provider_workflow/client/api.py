@@ -113,7 +113,6 @@ def ensure_inbox(
 
 
 def _path_to(inbox_id: str, rest: str = "") -> str:
-    """The path of an inbox or of a resource below it; the id is percent-encoded."""
     return f"/inboxes/{segment('inbox_id', inbox_id)}{rest}"
 
 
@@ -333,24 +332,16 @@ def refresh_user_token(refresh_token: str) -> Call[types.Token]:
     return _token("refresh_user_token", form, repeatable=False)
 
 
-def access_token_of(answer: types.Token) -> str:
+def token_of(answer: types.Token, asked_at: float) -> tuple[str, float, float]:
     """
-    The access token of an answer.
+    The access token of an answer, when to renew it before use, and when it expires.
 
+    :param asked_at: time of the request, from which its lifetime is counted.
     :raises AuthenticationError: it is missing or cannot be sent in a header.
     """
     value: Any = answer.get("access_token")
     if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
         raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
-    return value
-
-
-def times_of(answer: types.Token, asked_at: float) -> tuple[float, float]:
-    """
-    The times from which a token is renewed before use, and from which the service rejects it.
-
-    :param asked_at: time of the request, from which its lifetime is counted.
-    """
     lifetime: Any = answer.get("expires_in")
     if isinstance(lifetime, str):
         with suppress(ValueError):
@@ -358,7 +349,8 @@ def times_of(answer: types.Token, asked_at: float) -> tuple[float, float]:
     if isinstance(lifetime, bool) or not isinstance(lifetime, (int, float)) or not lifetime > 0:
         lifetime = ASSUMED_LIFETIME_SECONDS
     lifetime = float(min(lifetime, LONGEST_LIFETIME_SECONDS))
-    return asked_at + lifetime - min(RENEW_EARLY_SECONDS, lifetime / 2), asked_at + lifetime
+    ends_at = asked_at + lifetime
+    return value, ends_at - min(RENEW_EARLY_SECONDS, lifetime / 2), ends_at
 
 
 def authorization_url(settings: Settings, *, scope: str, state: str, **prefilled: str) -> str:

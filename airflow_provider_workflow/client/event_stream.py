@@ -109,7 +109,7 @@ async def _refusal_of(
         async with clock.timeout(seconds):
             answer = await answer_of(response, call.limit)
     answer = client.hide(answer, call, token)
-    if answer.is_success:
+    if answer.status < 300:
         kind = plain(answer.headers.get("content-type", "no content type"), 100)
         request = request_of(call.name)
         text = f"{request} was answered with {answer.status} and no event stream ({kind})"

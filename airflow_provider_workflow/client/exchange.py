@@ -189,12 +189,12 @@ class BaseClient:
         if call.family in (Family.INBOX, Family.PROMOTIONS):
             token, is_new = yield from self.token_of(scope)
         answer = yield from self._send(call, token)
-        if not (is_new or answer.is_success):
+        if not (is_new or answer.status < 300):
             error = failure(call, answer)
             if self._drop_if_rejected(token, scope, error):
                 token, _ = yield from self.token_of(scope)
                 answer = yield from self._send(call, token)
-        if not answer.is_success:
+        if answer.status >= 300:
             raise failure(call, answer)
         if answer.is_cut:
             raise _too_large(call, self.settings)
@@ -309,7 +309,7 @@ class BaseClient:
 
     def hide(self, answer: Answer, call: Call[Any], token: AccessToken | None) -> Answer:
         """Mask the request's secrets in an answer, as far as errors quote it."""
-        if answer.is_success and answer.headers.get("content-type") in ("application/json", None):
+        if answer.status < 300 and answer.headers.get("content-type") in ("application/json", None):
             return answer
         form = call.form or {}
         secrets = (

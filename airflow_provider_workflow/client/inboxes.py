@@ -14,7 +14,6 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import ANY_NUMBER, PAGE_SIZE, filled, within
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
-from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.types import DELETING
 
 MOST_PAGES = 10_000
@@ -28,7 +27,6 @@ COUNTED = ("available", "leased", "quarantined")
 T = TypeVar("T")
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_known: dict[tuple[Settings, str], str] = {}
 
 
 def is_id(inbox: str) -> bool:
@@ -36,58 +34,31 @@ def is_id(inbox: str) -> bool:
     return _UUID.fullmatch(inbox) is not None
 
 
-def at_inbox(settings: Settings, inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
+def at_inbox(inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
     """
-    Send a call to an inbox.
-
-    A name is looked up once per process, and again if its inbox has been deleted: a new one may have it.
+    Send a call to an inbox. A name is looked up each time: a new inbox may have it.
 
     :param inbox: id or name.
     :param make: returns the call for an inbox id; called first to check its arguments.
     :raises NotFoundError: there is no such inbox.
     """
-    method = make(filled("inbox", inbox)).method
-    if is_id(inbox):
-        value: T = yield make(inbox)
-        return value
-    # A 404 may be the answer to the second attempt of a deletion.
-    known = None if method == "DELETE" else _known.get((settings, inbox))
-    if known is not None:
-        try:
-            value = yield make(known)
-        except NotFoundError:
-            _known.pop((settings, inbox), None)
-        else:
-            if not _is_being_deleted(value):
-                return value
-            _known.pop((settings, inbox), None)
-            leased_nothing = isinstance(value, dict) and value.get("results") == []
-            if not (leased_nothing or method == "GET"):
-                return value  # it had an effect, so it is not repeated for another inbox
-    inbox_id = yield from look_up(settings, inbox)
-    value = yield make(inbox_id)
+    make(filled("inbox", inbox))
+    inbox_id = inbox if is_id(inbox) else (yield from look_up(inbox))
+    value: T = yield make(inbox_id)
     return value
 
 
-def _is_being_deleted(value: Any) -> bool:
-    """Whether the inbox in an answer is being deleted."""
-    if not isinstance(value, dict):
-        return False
-    shown = value.get("inbox_attributes") or value
-    return isinstance(shown, dict) and shown.get("status") == DELETING
-
-
-def look_up(settings: Settings, name: str) -> Generator[Call[Any], Any, str]:
+def look_up(name: str) -> Generator[Call[Any], Any, str]:
     """
-    The id of the inbox with this name.
+    The id of the inbox with this name, unless it is being deleted.
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
     inboxes = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
     for inbox in inboxes:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
-            _known[settings, name] = inbox["id"]
-            return inbox["id"]
+            found: str = inbox["id"]
+            return found
     fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
     if any("name" not in inbox for inbox in inboxes):
         # Not one without a name: it may be another inbox.

@@ -1,8 +1,4 @@
-"""
-The client over ``aiohttp``: for triggers, which share one session per event loop.
-
-It performs steps, which ``exchange.py`` describes. Triggers repeat calls in loops of their own.
-"""
+"""The client over ``aiohttp``: for triggers, which share one session per event loop."""
 
 from __future__ import annotations
 

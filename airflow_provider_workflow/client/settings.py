@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import ssl
@@ -58,7 +59,6 @@ os.register_at_fork(after_in_child=_named.clear)
 
 
 def _warn_once(connection_id: str, base_url: str) -> None:
-    """Log a WARNING about unverified certificates, once per process and connection."""
     if (connection_id, base_url) in _named:
         return
     _named.add((connection_id, base_url))
@@ -301,3 +301,28 @@ def _verify(value: Any, problems: list[str]) -> bool | str:
     except ConfigurationError as error:
         problems += error.problems
     return word
+
+
+def settings_of(connection: Any, conn_id: str) -> Settings:
+    """
+    The checked settings of a connection.
+
+    :raises ConfigurationError: names every missing or invalid field.
+    """
+    # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
+    # crash a triggerer. The provider's extra fields contain no secrets.
+    try:
+        extra = json.loads(connection.extra or "{}")
+    except (ValueError, RecursionError):
+        extra = None
+    if not isinstance(extra, dict):
+        raise ConfigurationError(["extra is not a JSON object (correct it)"])
+    return Settings.build(
+        host=connection.host,
+        login=connection.login,
+        password=connection.password,
+        extra=extra,
+        scheme=connection.schema,
+        port=connection.port,
+        connection_id=conn_id,
+    )

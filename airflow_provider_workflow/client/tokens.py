@@ -14,7 +14,6 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from airflow_provider_workflow import clock, types
@@ -61,16 +60,11 @@ def is_users(settings: Settings, scope: str) -> bool:
 
 def token_key(settings: Settings, scope: str) -> Key:
     """The cache key of a token; it has a digest of the client secret."""
-    secret = _digest(settings.client_secret)
+    secret = hashlib.sha256(settings.client_secret.encode()).hexdigest()
     grant, user = APP_GRANT, ""
     if is_users(settings, scope):
         grant, user = USER_GRANT, settings.connection_id
     return Key(settings.token_url, settings.client_id, grant, scope, secret, user)
-
-
-@lru_cache(maxsize=64)
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -201,7 +195,7 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
             asked_at = clock.monotonic()
             answer: types.Token = yield api.app_token(key.scope)
             # The lifetime is counted from the request.
-            token = AccessToken(api.access_token_of(answer), *api.times_of(answer, asked_at))
+            token = AccessToken(*api.token_of(answer, asked_at))
             return cache.put(key, token)
         except WorkflowError as fault:
             is_away = isinstance(fault, (TransportError, ServerError, RateLimitError))

@@ -66,11 +66,11 @@ def user_tokens_of(answer: types.Token, asked_at: float, refresh_token: str = ""
     :param refresh_token: kept if the answer has none (RFC 6749, section 6).
     :raises AuthenticationError: a token is missing.
     """
-    access_token = api.access_token_of(answer)
+    access_token, *times = api.token_of(answer, asked_at)
     renewal = answer.get("refresh_token") or refresh_token
     if not (isinstance(renewal, str) and renewal and renewal.isascii()):
         raise AuthenticationError("the token endpoint answered without a usable refresh_token", status=200)
-    return UserTokens(access_token, renewal, *api.times_of(answer, asked_at))
+    return UserTokens(access_token, renewal, *times)
 
 
 class TokenStore(Protocol):
@@ -127,7 +127,6 @@ def renew(
 
 
 def _why_invalid(fault: WorkflowError) -> str | None:
-    """Why a refresh token is, or may be, invalid after this error; None if it is still valid."""
     if isinstance(fault, TransportError):
         return LOST if fault.sent else None
     if isinstance(fault, AuthenticationError):

@@ -85,11 +85,6 @@ class Answer:
     is_cut: bool = False
     sent_at: float = 0.0
 
-    @property
-    def is_success(self) -> bool:
-        """Whether the status is a 2xx; ``answers.failure`` converts any other into an exception."""
-        return 200 <= self.status < 300
-
     def json(self) -> Any:
         """
         Decode the body.

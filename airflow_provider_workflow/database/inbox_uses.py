@@ -90,7 +90,6 @@ def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
 
 
 def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The watchers with triggers of this provider, among the assets of a timetable."""
     if isinstance(value, list):
         for item in value:
             yield from _watchers(item)

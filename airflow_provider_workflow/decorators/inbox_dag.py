@@ -152,11 +152,13 @@ def payload_type(function: Callable[..., Any]) -> Any:
 
     :raises ValueError: the annotation cannot be read.
     """
-    function = getattr(function, "function", function)  # with @task below
+    function = inspect.unwrap(getattr(function, "function", function))  # with @task below
     names = [*inspect.signature(function).parameters][:1]
     try:
         annotations = {name: inspect.get_annotations(function).get(name, Any) for name in names}
-        hints = get_type_hints(SimpleNamespace(__annotations__=annotations), function.__globals__)
+        hints = get_type_hints(
+            SimpleNamespace(__annotations__=annotations), getattr(function, "__globals__", {})
+        )
     except NameError as error:
         raise ValueError(
             f"the annotation of {names[0]} cannot be read: {error}. Import the name where the file is parsed,"

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import types
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.dispatch.lease import deliveries
 from airflow_provider_workflow.dispatch.results import Counts, add
 from airflow_provider_workflow.types import Counted
 
@@ -96,7 +96,7 @@ class Outcomes:
             " expires: %s",
             plain(self.inbox),
             plain(message["id"]),
-            delivery_count(message) or 1,
+            deliveries(message),
             cause,
         )
 

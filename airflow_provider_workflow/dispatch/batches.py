@@ -35,11 +35,11 @@ from airflow_provider_workflow.dispatch.dead_letters import (
 from airflow_provider_workflow.dispatch.lease import (
     MARGIN_SECONDS,
     HeldLease,
-    InboxNotActiveError,
-    delivery_count,
+    deliveries,
     lease_once,
     without_lease,
 )
+from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
@@ -176,7 +176,7 @@ class Batches:
             took = 0.0
             for batch in self._batches_of(lease):
                 # The next call may take as long as the last one; what cannot wait needs no margin.
-                needed = took - MARGIN_SECONDS if _deliveries(batch[0]) >= LAST_CALL else took
+                needed = took - MARGIN_SECONDS if deliveries(batch[0]) >= LAST_CALL else took
                 if lease.seconds_left() > needed and not self._outcomes.may_be_broken:
                     took = self._call(lease, batch)
             self.working = False
@@ -200,12 +200,12 @@ class Batches:
         self._acknowledge(lease)
         shared = [message for message in messages if self._calls(message) <= 1]
         alone = [message for message in messages if self._calls(message) > 1]
-        if alone and _deliveries(alone[0]) % 2 == 0:
+        if alone and deliveries(alone[0]) % 2 == 0:
             # Of messages that stay together, one that ends the process is not always before the others.
             alone.reverse()
-            alone.sort(key=_deliveries, reverse=True)
+            alone.sort(key=deliveries, reverse=True)
         # For the others it is too late after their next delivery.
-        postponed = {message["id"] for message in alone[1:] if _deliveries(message) < LAST_CALL}
+        postponed = {message["id"] for message in alone[1:] if deliveries(message) < LAST_CALL}
         self._release(lease, postponed)
         batches = [[message] for message in alone if message["id"] not in postponed]
         return [*batches, shared] if shared else batches
@@ -257,7 +257,7 @@ class Batches:
             cause = str(error) if isinstance(error, BatchError) else type(error).__name__
             return {ids[0]: f"the function raised {cause}"}, error
         except BaseException:
-            if len(batch) == 1 and _deliveries(batch[0]) >= LAST_CALL:
+            if len(batch) == 1 and deliveries(batch[0]) >= LAST_CALL:
                 # Released, it would be leased again at once, and soon for the last time.
                 self._uncalled.discard(ids[0])
             raise
@@ -329,17 +329,13 @@ class Batches:
 
     def _calls(self, message: types.LeasedMessage) -> int:
         """The deliveries of a message that may have called the function: not those that were released."""
-        return _deliveries(message) - (message["id"] in self._postponed)
+        return deliveries(message) - (message["id"] in self._postponed)
 
     def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
         ids = list(message_ids)
         self._uncalled.difference_update(ids)
         self._postponed.update(ids)
         lease.release(self.hook, ids)
-
-
-def _deliveries(message: types.LeasedMessage) -> int:
-    return delivery_count(message) or 1
 
 
 def _copy_of(message: types.LeasedMessage) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import delivery_count, without_lease
+from airflow_provider_workflow.dispatch.lease import deliveries, delivery_count, is_first, without_lease
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import (
@@ -62,7 +62,7 @@ class Reason(StrEnum):
 
 def is_on_last_safe_delivery(message: types.LeasedMessage) -> bool:
     """Whether the service would soon quarantine a message."""
-    return (delivery_count(message) or 1) >= LAST_SAFE_DELIVERY
+    return deliveries(message) >= LAST_SAFE_DELIVERY
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DeadLetters:
 
         :raises TargetError: Airflow does not answer.
         """
-        if delivery_count(message) == 1:
+        if is_first(message):
             return False
         if self.runs.find(self.rules.dag_id, message, dead_letter=True) is None:
             return False
@@ -193,7 +193,7 @@ def conf_of(
         "inbox_id": ascii_of(inbox_id),
         "message_id": ascii_of(message["id"]),
         "created_at": ascii_of(created_at) if isinstance(created_at, str) else None,
-        "delivery_count": delivery_count(message) or 1,
+        "delivery_count": deliveries(message),
         "reason": reason.value,
         "cause": ascii_of(cause, LONGEST_CAUSE),
         "target_dag_id": target_dag_id,
@@ -290,7 +290,8 @@ class Replay:
             str(self.target_dag_id), self.run_id, self.conf
         ):
             return str(self.target_dag_id), Start.EXISTING
-        message_id, inbox_id = self.conf["message"]["id"], self.conf["inbox_id"]
+        inbox_id = self.conf["inbox_id"]
+        message_id = self.conf["message"]["id"]
         of_inbox = f"of the inbox {quoted(inbox_id)}"
         note = f"Message {quoted(message_id)} {of_inbox}, replayed by {origin}"
         outcome = runs.start(dag_id, self.run_id, self.conf, note)

@@ -29,7 +29,7 @@ from airflow_provider_workflow.dispatch.lease import (
     MARGIN_SECONDS,
     HeldLease,
     check_source,
-    delivery_count,
+    is_first,
     lease_once,
     without_lease,
 )
@@ -152,22 +152,26 @@ class Dispatcher:
         self._acknowledge(at_the_end=True)
         if rejected_by_targets:
             self._target_error = self._target_error or target_error(rejected_by_targets, self.attempt)
-        is_sound = failure is None and self._target_error is None
-        if is_sound and self.checks_source and drained is not Drained.EMPTY:
-            # Last, as rejected messages have to be decided about before their lease ends.
-            try:
-                check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
-            except Exception as error:
-                failure = error
         if isinstance(failure, WorkflowError) and failure.transient:
             self.unreachable, failure = failure, None
             drained = Drained.UNREACHABLE
+        elif failure is None and self._target_error is None and drained is not Drained.EMPTY:
+            # Last, as it may take as long as a lease.
+            failure = self._error_of_source()
         if failure is None or isinstance(failure, InboxPausedError):
             # Any other error says more than a paused inbox.
             failure = self._target_error or self._acknowledgement_error or failure
         if failure is not None:
             raise failure
         return drained
+
+    def _error_of_source(self) -> Exception | None:
+        try:
+            if self.checks_source:
+                check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
+        except Exception as error:
+            return None if getattr(error, "transient", False) else error
+        return None
 
     def _check_targets(self, lease: HeldLease | None) -> None:
         """Find out whether the target DAGs and the dead-letter DAG exist, before anything is leased."""
@@ -216,25 +220,22 @@ class Dispatcher:
         if self._target_error is None:
             # Looked up once: the inbox may be deleted and created again meanwhile.
             self._inbox_id = self._inbox_id or self.hook.get_inbox(self.inbox)["id"]
-        while self._goes_on():
+        while True:
+            if self.ended is not None:
+                self.hook = self.hook.hurried()
+                self._acknowledge(at_the_end=True)
+                raise self.ended
+            has_ended = self._target_error is not None or clock.now() >= self._ends_at
+            if has_ended or self.counts.handled >= self._most_messages:
+                return Drained.LIMIT
+            if self._rejections.probes_left(self.attempt) <= 0:
+                return Drained.LIMIT
             count, seconds = self.next_lease()
             if count == 0:
                 return Drained.NO_CAPACITY
             if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
                 return Drained.EMPTY
             self._work_on(lease)
-        return Drained.LIMIT
-
-    def _goes_on(self) -> bool:
-        """Whether this drain leases more: it ends after a time, a number of messages, or fruitless probes."""
-        if self.ended is not None:
-            self.hook = self.hook.hurried()
-            self._acknowledge(at_the_end=True)
-            raise self.ended
-        is_broken = self._target_error is not None or self._rejections.probes_left(self.attempt) <= 0
-        if is_broken or self.counts.handled >= self._most_messages:
-            return False
-        return clock.now() < self._ends_at
 
     # Starting
 
@@ -303,7 +304,7 @@ class Dispatcher:
                 return True
             # An expression may read a value that changes, and must not choose a second DAG; and a message
             # that has its run is not rejected. The run of its key exempts it from no check.
-            is_looked_up = len(dag_ids) > 1 or delivery_count(message) != 1
+            is_looked_up = len(dag_ids) > 1 or not is_first(message)
             run = self._find_run(message) if is_looked_up else None
             if run is not None and run[0] is not Start.REPEATED:
                 self._record(*run, message["id"])
@@ -335,7 +336,7 @@ class Dispatcher:
 
     def _find_run(self, message: types.LeasedMessage) -> tuple[Start, str] | None:
         """The run of an earlier delivery of a message, or of its business key, and the DAG that has it."""
-        if delivery_count(message) == 1 and not self.routes.has_keys:
+        if is_first(message) and not self.routes.has_keys:
             return None
         for dag_id in self.routes.dag_ids:
             if (start := self._runs.find(dag_id, message)) is not None:
@@ -364,9 +365,8 @@ class Dispatcher:
 
     def _finish_message(self, lease: HeldLease, message_id: str) -> None:
         """A message has its run or its dead letter, and may be acknowledged."""
-        # Without its messages: after a failed acknowledgement a drain may have many leases.
-        empty: tuple[HeldLease, list[str]] = (replace(lease, messages=[]), [])
-        self._finished.setdefault(lease.lease_id, empty)[1].append(message_id)
+        small_lease = replace(lease, messages=[])  # a drain may have many
+        self._finished.setdefault(lease.lease_id, (small_lease, []))[1].append(message_id)
 
     def _acknowledge(self, *, at_the_end: bool = False) -> None:
         """Acknowledge what is finished; after a failure nothing is sent until the end of the drain."""

@@ -6,17 +6,14 @@ import io
 import json
 import logging
 import math
-import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from cachetools import LRUCache
 
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.advice import fix_of_pause
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
@@ -28,6 +25,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.inboxes import first_messages
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.config import quarantine_check_seconds
+from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.observers import name_of
 from airflow_provider_workflow.types import DELETING, FAILED, PAUSED
 
@@ -60,40 +58,6 @@ class TaskKilled(BaseException):
 
     def __init__(self, inbox: str) -> None:
         super().__init__(f"The task was ended while it worked on a lease of the inbox {inbox}")
-
-
-class InboxUnusableError(AirflowFailException):
-    """
-    The inbox failed to initialize; only deleting and creating it again helps (docs/service.md 2.2).
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    """
-
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        super().__init__(
-            f"Inbox {inbox!r} failed to initialize ({plain(reason or 'no reason given')})."
-            " Delete it and create it again."
-        )
-
-
-class InboxNotActiveError(AirflowException):
-    """
-    The inbox is paused and holds no more messages; new events are dropped until it is resumed.
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    :param conn_id: id of the Airflow connection.
-    """
-
-    def __init__(self, inbox: str, reason: str | None, conn_id: str) -> None:
-        name, connection = shlex.quote(plain(inbox)), shlex.quote(conn_id)
-        resume = f"airflow-workflow inbox resume {name} --conn-id {connection}"
-        fix = fix_of_pause(reason, resume=resume, recreate="delete it and create it again")
-        super().__init__(
-            f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}), and new events are dropped."
-            f" What to do: {fix}"
-        )
 
 
 @dataclass(frozen=True)
@@ -148,7 +112,7 @@ class HeldLease:
             lease_id=str(answer["lease_id"]),
             ends_at=answer["sent_at"] + lease_seconds,
             leased_until=str(answer.get("leased_until") or ""),
-            messages=sorted(messages, key=lambda message: delivery_count(message) or 1, reverse=True),
+            messages=sorted(messages, key=deliveries, reverse=True),
         )
 
     def seconds_left(self) -> float:
@@ -260,6 +224,18 @@ def delivery_count(message: types.ListedMessage) -> int | None:
     return int(count) if is_whole else None
 
 
+def deliveries(message: types.ListedMessage) -> int:
+    """How often a message was delivered; 1 if the service does not say."""
+    return delivery_count(message) or 1
+
+
+def is_first(message: types.ListedMessage) -> bool:
+    """Whether neither a message nor a known copy was delivered before."""
+    if delivery_count(message) != 1:
+        return False
+    return message["message_attributes"].get("possible_duplicate_data") is not True
+
+
 def without_lease(message: types.LeasedMessage) -> dict[str, Any]:
     """The part of a message that a DAG is given: nothing of its lease."""
     return {
@@ -283,12 +259,15 @@ def lease_once(
     :raises InboxPausedError: the inbox is paused and has no more messages.
     :raises TransportError: the answer came too late to use the lease, and the messages are released.
     """
-    try:
-        answer = hook.lease_messages(inbox_id, count, seconds)
-    except InboxPausedError:
-        check_quarantine(hook, inbox_id)
-        raise
-    lease = HeldLease.of(inbox_id, answer, seconds)
+    for _ in range(MESSAGE_IDS[1]):  # some have no message with an id
+        try:
+            answer = hook.lease_messages(inbox_id, count, seconds)
+        except InboxPausedError:
+            check_quarantine(hook, inbox_id)
+            raise
+        lease = HeldLease.of(inbox_id, answer, seconds)
+        if lease is not None or not answer.get("results"):
+            break
     if lease is None:
         check_quarantine(hook, inbox_id)
         check_source(inbox_id, answer.get("inbox_attributes") or {})

@@ -88,7 +88,8 @@ class Receiver:
             lent = self._matching(lease)
             if lent is None:
                 return []
-            messages, record = lent["messages"], {**lent, "acknowledged": False}
+            messages = lent["messages"]
+            record = {**lent, "acknowledged": False}
             # From here on the store may have the messages.
             self.working = False
             self._store(record)

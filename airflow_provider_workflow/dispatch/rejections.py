@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason, is_on_last_safe_delivery
-from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count
+from airflow_provider_workflow.dispatch.lease import HeldLease, deliveries
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 
@@ -81,7 +81,7 @@ class Rejections:
         """
         targets = self._undecided.keys() - self.started
         unproven = [rejection for dag_id in targets for rejection in self._undecided[dag_id]]
-        redelivered = sum(_is_redelivered(rejection.message) for rejection in unproven)
+        redelivered = sum(deliveries(rejection.message) > 1 for rejection in unproven)
         counted = len(unproven) - (redelivered if attempt > 1 else 0)
         probes = probes_of(attempt)
         return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
@@ -102,7 +102,7 @@ class Rejections:
         """
         dag_id = rejection.dag_id
         self._in_a_row[dag_id] += 1
-        self._new_in_a_row[dag_id] += not _is_redelivered(rejection.message)
+        self._new_in_a_row[dag_id] += deliveries(rejection.message) == 1
         if dag_id in self.started and self._in_a_row[dag_id] > MOST_IN_A_ROW:
             # Not held back until the next run, as there may be thousands.
             self.blame_target(rejection)
@@ -192,10 +192,6 @@ class Rejections:
         self.counts.reject(message_id, cause if self.dead_letters is None else None)
         observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
         log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(message_id), cause)
-
-
-def _is_redelivered(message: types.LeasedMessage) -> bool:
-    return (delivery_count(message) or 1) > 1
 
 
 def probes_of(attempt: int) -> int:

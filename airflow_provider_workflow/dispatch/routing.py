@@ -205,6 +205,7 @@ class Routes:
         The business key of a message, behind its expression: a changed expression makes other keys.
 
         None if it has none, one with a null or empty part, or one whose parts all are null, false or empty.
+        The text "null", which ``to_string`` makes of null, is empty too.
 
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         """
@@ -212,14 +213,14 @@ class Routes:
         if isinstance(key, float) and key.is_integer():
             key = int(key)
         own_parts = key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
-        if None in own_parts or "" in own_parts:
+        if None in own_parts or "" in own_parts or "null" in own_parts:
             return None  # messages that all lack the part must not count as repeated
         parts = [key]
         while parts:
             part = parts.pop()
             if isinstance(part, (dict, list)):
                 parts.extend(part.values() if isinstance(part, dict) else part)
-            elif not (part is None or part is False or part == ""):
+            elif part is not None and part is not False and part not in ("", "null"):
                 return [self._once_per, key]
         return None
 

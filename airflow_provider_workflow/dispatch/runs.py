@@ -57,7 +57,7 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     an inbox only. A message id that is too long, is no safe part of a run id, or would make a run look like a
     dead letter or like that of a business key, is replaced by the whole hash.
 
-    :param prefix: that of runs, or of dead letters.
+    :param prefix: that of runs, of dead letters, or of business keys (of their JSON).
     """
     inbox = _bytes(inbox_id)
     digest = hashlib.sha256(b"%d:%b%b" % (len(inbox), inbox, _bytes(message_id))).hexdigest()
@@ -65,16 +65,6 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     is_safe = _SAFE_ID.fullmatch(message_id) and ".." not in message_id
     is_own = not f"{RUN_ID_PREFIX}{message_id}".startswith((DEAD_LETTER_PREFIX, KEY_PREFIX))
     return run_id if is_safe and is_own and len(run_id) <= LONGEST_RUN_ID else prefix + digest
-
-
-def run_id_of_key(key: list[Any], inbox_id: str) -> str:
-    """
-    The run id of all messages of an inbox with the same business key. It does not show the key.
-
-    :param key: of ``Routes.key``.
-    """
-    inbox, text = _bytes(inbox_id), any_json.dumped(key, sort_keys=True)
-    return KEY_PREFIX + hashlib.sha256(b"%d:%b%b" % (len(inbox), inbox, _bytes(text))).hexdigest()
 
 
 def is_run_id(text: str) -> bool:
@@ -193,7 +183,8 @@ class InboxRuns:
             key = self.key_of(without_lease(message)) if self.key_of else None
         if key is None:
             return run_id_of(message["id"], self.inbox_id)
-        return run_id_of_key(key, self.inbox_id)
+        # A list is no safe part of a run id, so this does not show the key.
+        return run_id_of(any_json.dumped(key, sort_keys=True), self.inbox_id, KEY_PREFIX)
 
     def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
         """Start the run of a message, or find it (see ``Runs.start``)."""
@@ -297,7 +288,6 @@ class TaskRuns:
         return self._existing(dag_id, run_id, conf)
 
     def _existing(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> Start | None:
-        """Whether an existing run is that of the message in a conf, or of its key."""
         try:
             run = stored_dag_run(dag_id, run_id)
         except (*_rejections(), *_NO_ANSWER) as error:  # type: ignore[misc]
@@ -306,7 +296,6 @@ class TaskRuns:
 
     @cached_property
     def _of_task(self) -> dict[str, Any]:
-        """What the conf of each run has of this task: its lineage and its trace."""
         context = observers.trace_context()
         return {**lineage_of(self.ti), **({PARENT_TRACE: context} if context else {})}
 
@@ -333,8 +322,6 @@ def not_its_run(dag_id: str, run_id: str) -> MessageFault:
 def origin_of(context: Any) -> str:
     """The DAG and run of a task, for the notes of the runs that it starts."""
     ti = context["ti"]
-    if not hasattr(ti, "run_id"):
-        return ""
     return f"the run {quoted(ti.run_id, LONGEST_RUN_ID)} of {quoted(ti.dag_id, LONGEST_RUN_ID)}"
 
 

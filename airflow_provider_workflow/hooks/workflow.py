@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing
 from copy import copy
@@ -19,10 +18,10 @@ from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.advice import reason_of, why_missing
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
-from airflow_provider_workflow.client.settings import USER_GRANT, Settings
+from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
+from airflow_provider_workflow.client.settings import USER_GRANT, Settings, settings_of
 from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, is_users, token_key
-from airflow_provider_workflow.client.user_tokens import user_tokens_of
+from airflow_provider_workflow.client.user_tokens import NONE_STORED, user_tokens_of
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.get_provider_info import CONN_TYPE, HOOK_NAME
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
@@ -96,19 +95,18 @@ class WorkflowHook(BaseHook):
         if "client" in vars(self):
             self.client.close()
 
-    def hurried(self) -> Self:
+    def hurried(self, **options: Any) -> Self:
         """
         A copy that makes one attempt per call, for at most 5 s, and never waits at a rate gate.
 
         For a task that is being stopped. Must be closed.
+
+        :param options: further ones of the client.
         """
         other = copy(self)
-        other.client = self._hurried_client()
-        return other
-
-    def _hurried_client(self, **options: Any) -> WorkflowClient:
         settings = replace(self.settings, timeout=min(self.settings.timeout, HURRIED_SECONDS))
-        return self._new_client(settings, attempts=1, longest_wait=0.0, **options)
+        other.client = self._new_client(settings, attempts=1, longest_wait=0.0, **options)
+        return other
 
     def run_once(self, exchange: Generator[Any, Any, T]) -> T:
         """
@@ -117,7 +115,7 @@ class WorkflowHook(BaseHook):
         :param exchange: the calls, such as ``inboxes.all_messages``.
         :raises WorkflowError: a call failed.
         """
-        with closing(self._hurried_client()) as client:
+        with closing(self.hurried().client) as client:
             return client.run(exchange)
 
     @asynccontextmanager
@@ -151,7 +149,7 @@ class WorkflowHook(BaseHook):
             )
 
     def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
-        return self.client.run(inboxes.at_inbox(self.settings, inbox, make))
+        return self.client.run(inboxes.at_inbox(inbox, make))
 
     # Tokens (docs/service.md 9.2 and 14)
 
@@ -357,7 +355,7 @@ class WorkflowHook(BaseHook):
         try:
             is_user = self.settings.grant == USER_GRANT
             call: Call[Any] = api.app_token(self.settings.scope) if is_user else api.list_inboxes(limit=1)
-            with closing(self._hurried_client(tokens=TokenCache())) as client:
+            with closing(self.hurried(tokens=TokenCache()).client) as client:
                 client.send(call)
         except ConfigurationError as error:
             return False, str(error)
@@ -366,26 +364,7 @@ class WorkflowHook(BaseHook):
         return True, USER_NOT_TESTED if is_user else TESTED
 
 
-def settings_of(connection: Any, conn_id: str) -> Settings:
-    """
-    The checked settings of a connection.
-
-    :raises ConfigurationError: names every missing or invalid field.
-    """
-    # Not ``extra_dejson``: it sends the values to mask to the supervisor, a blocking call that can
-    # crash a triggerer. The provider's extra fields contain no secrets.
-    try:
-        extra = json.loads(connection.extra or "{}")
-    except (ValueError, RecursionError):
-        extra = None
-    if not isinstance(extra, dict):
-        raise ConfigurationError(["extra is not a JSON object (correct it)"])
-    return Settings.build(
-        host=connection.host,
-        login=connection.login,
-        password=connection.password,
-        extra=extra,
-        scheme=connection.schema,
-        port=connection.port,
-        connection_id=conn_id,
-    )
+def may_be_away(error: Exception) -> bool:
+    """Whether an error may come from an Airflow whose API is away at the moment."""
+    is_login = isinstance(error, LoginRequiredError) and error.reason == NONE_STORED
+    return is_login or isinstance(error.__cause__, AirflowNotFoundException)

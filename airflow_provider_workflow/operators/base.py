@@ -227,7 +227,6 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
             raise ValueError(SAME_DAG)
 
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
-        """What starts the runs of messages, in this try after some ``failed_polls``."""
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.dispatch.routing import Routes
@@ -261,16 +260,13 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
 
 def is_of_source(error: Exception) -> bool:
     """Whether an error lasts until a user corrects the inbox or the connection, despite retries."""
-    from airflow.providers.common.compat.sdk import AirflowNotFoundException
-
     from airflow_provider_workflow.client.errors import (
         AuthenticationError,
         ConfigurationError,
-        LoginRequiredError,
         NotFoundError,
     )
-    from airflow_provider_workflow.client.user_tokens import NONE_STORED
-    from airflow_provider_workflow.dispatch.lease import InboxNotActiveError, InboxUnusableError
+    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError, InboxUnusableError
+    from airflow_provider_workflow.hooks.workflow import may_be_away
 
     lasting = (
         InboxNotActiveError,
@@ -279,10 +275,7 @@ def is_of_source(error: Exception) -> bool:
         AuthenticationError,
         ConfigurationError,
     )
-    # Airflow seems to have no connection, and no tokens of a user, also while its API is away.
-    may_be_away = isinstance(error, LoginRequiredError) and error.reason == NONE_STORED
-    may_be_away |= isinstance(error.__cause__, AirflowNotFoundException)
-    return isinstance(error, lasting) and not may_be_away
+    return isinstance(error, lasting) and not may_be_away(error)
 
 
 def check_routes(

@@ -28,8 +28,8 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
     operators may work on one inbox in parallel: a message still starts one run. By default it has 5 retries,
     so it retries for five to ten minutes.
 
-    The task fails without a retry while the service has paused the inbox and drops new events, the inbox is
-    missing, or the credentials are rejected.
+    The task fails without a retry (with one after a notice of messages) while the service has paused the
+    inbox and drops new events, the inbox is missing, or the credentials are rejected.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -49,14 +49,15 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
                 payload = (event.extra or {}).get("payload")
                 notices.append(payload if isinstance(payload, Mapping) else {})
         # Alarms are due every 6 hours only: a notice of messages raises none.
-        alarms = [notice for notice in notices if notice.get("alarm") is not False]
+        alarms = [each for each in notices if each.get("alarm") is not False and self._is_own(each)]
         checks_source = bool(alarms or not notices)
         on_paused = self.on_paused if checks_source else "log"
         self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)
         try:
             log.log(*drain_inbox(dispatcher, on_paused=on_paused))
         except Exception as error:
-            if not is_of_source(error):
+            # In a run without an alarm the second try confirms it.
+            if not is_of_source(error) or (not checks_source and context["ti"].try_number == 1):
                 raise
             raise AirflowFailException(str(error)) from error
         if dispatcher.counts.causes and self.on_rejected == "fail":
@@ -67,6 +68,20 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
                 " This worker can: see the log of the triggerer"
             )
         return dispatcher.counts.result
+
+    def _is_own(self, notice: Mapping[str, Any]) -> bool:
+        """Whether a notice may be of this inbox: a DAG may have several."""
+        from airflow_provider_workflow.client.errors import WorkflowError
+        from airflow_provider_workflow.client.wire import plain
+
+        name = notice.get("inbox")
+        if name is None or name == plain(self.inbox):
+            return True
+        try:
+            inbox = self.hook.get_inbox(self.inbox)
+        except WorkflowError:
+            return True
+        return name in (plain(inbox["id"]), plain(str(inbox.get("name"))))
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:
@@ -81,7 +96,7 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     """
     from airflow_provider_workflow.client.errors import InboxPausedError
     from airflow_provider_workflow.client.wire import plain
-    from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
+    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
 
     try:
         drained = dispatcher.drain()

@@ -45,7 +45,7 @@ def change_inbox(
     :raises ConflictError: the inbox is in a state that this call cannot change.
     """
     from airflow_provider_workflow.client.wire import plain
-    from airflow_provider_workflow.dispatch.lease import InboxUnusableError
+    from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 
     try:
         changed = change(inbox)
@@ -135,7 +135,7 @@ def settled_inbox(
     :raises InboxUnusableError: the service could not subscribe it.
     :raises AirflowException: it was not active in time.
     """
-    from airflow_provider_workflow.dispatch.lease import InboxUnusableError
+    from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 
     deadline, pause = clock.now() + timeout, FIRST_PAUSE_SECONDS
     while True:

@@ -79,9 +79,7 @@ class WorkflowGuessOperator(WorkflowOperator):
             for step in guess["steps"]
         ]
         # These objects are free-form (docs/service.md 13.1): an XCom may be unable to hold their keys.
-        notes = guess.get("messages")
-        listed = notes if isinstance(notes, list) else []
-        remarks = [remark for remark in listed if isinstance(remark, dict)]
+        remarks = _objects(guess.get("messages"))
         details = [remark["detail"] for remark in remarks if isinstance(remark.get("detail"), str)]
         guessed: dict[str, Any] = for_xcom(
             {**_fields(guess, ("title", "prefilled_url")), "steps": steps, "messages": details}
@@ -92,6 +90,12 @@ class WorkflowGuessOperator(WorkflowOperator):
 def _fields(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Fields of an answer of the service; None for one that is missing."""
     return {name: source.get(name) for name in names}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none of what is no list."""
+    values = value if isinstance(value, list) else []
+    return [each for each in values if isinstance(each, dict)]
 
 
 class WorkflowTemplatesOperator(WorkflowOperator):
@@ -136,11 +140,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
             for_xcom(
                 {
                     **_fields(template, TEMPLATE_FIELDS),
-                    "steps": [
-                        _fields(step, ("title", "api"))
-                        for step in template.get("steps") or ()
-                        if isinstance(step, Mapping)
-                    ],
+                    "steps": [_fields(step, ("title", "api")) for step in _objects(template.get("steps"))],
                 }
             )
             for template in templates

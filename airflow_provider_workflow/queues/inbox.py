@@ -28,8 +28,8 @@ class WorkflowInboxMessageQueueProvider(BaseMessageQueueProvider):
     """
     Maps ``MessageQueueTrigger(scheme="workflow-inbox", ...)`` to ``WorkflowInboxEventTrigger``.
 
-    Other arguments, requirements (Airflow 3.3) and exceptions are those of ``WorkflowInboxEventTrigger``. The
-    deprecated argument ``queue`` is not supported.
+    Other arguments, requirements (Airflow 3.3) and exceptions are those of ``WorkflowInboxEventTrigger``. Its
+    ``queue`` is ``trigger_queue`` before version 2.2 of common.messaging.
     """
 
     scheme = SCHEME

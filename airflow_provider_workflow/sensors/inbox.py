@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 ALARM_POLL_SECONDS = 300.0
 """Interval of polls after an alarm, until the next one is due."""
 ALARM_KEY = "workflow_alarm"
-"""XCom of a failed task: the type of its source's error; empty once corrected."""
+"""XCom: the type of the error of a source; empty once events arrive."""
 
 
 class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
@@ -83,6 +83,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     _has_waited = False
     _least_interval: float = 0
     _alarm: Exception | None = None
+    _was_sound = False
     _paused_reason: str | None = None
 
     def __init__(
@@ -152,6 +153,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         deadline: float,
         so_far: dict[str, Any] | None = None,
         hold_seconds: float = 0,
+        was_sound: bool = False,
     ) -> Any:
         """
         Continue with the event of the trigger: poll once, and defer if there is nothing to return.
@@ -159,14 +161,15 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         :param deadline: epoch seconds at which the sensor times out.
         :param so_far: the counters from before the deferral.
         :param hold_seconds: seconds that it waited for capacity.
+        :param was_sound: whether events arrived at an earlier poll.
         """
         from airflow_provider_workflow.dispatch.results import Counts
         from airflow_provider_workflow.triggers.inbox import lease_of
 
         self._read_rendered()
         self.counts = Counts.carried(so_far)
-        value = None
-        with self._failing_seldom(context, hold_seconds), closing(self.hook):
+        value, self._was_sound = None, was_sound
+        with self._failing_seldom(context), closing(self.hook):
             value = self._poll(context, lease_of(event or {}))
         if value is None:
             self._defer_until_messages(deadline, hold_seconds)
@@ -213,17 +216,14 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     @contextmanager
-    def _failing_seldom(self, context: Context, held: float = 0) -> Iterator[None]:
-        """
-        Fail for a source to be corrected, but not again for the same error within 6 hours. The first try
-        fails as for any error: an inbox may be deleted and created again.
-        """
+    def _failing_seldom(self, context: Context) -> Iterator[None]:
+        """Fail for a source in the second try, but not again for the same error within 6 hours."""
         ti = context["ti"]
         try:
             yield
-            was_broken = self._alarm is not None or held >= ALARM_POLL_SECONDS
-            if was_broken and self._paused_reason in (None, BY_USER):
+            if not self._was_sound and self._paused_reason in (None, BY_USER):
                 ti.xcom_push(ALARM_KEY, "")
+                self._was_sound = True
                 if self._alarm is not None:
                     self._alarm, self.poke_interval = None, self._usual_interval
         except Exception as error:
@@ -234,20 +234,18 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
             # That run may be a success, as of a skipped task.
             name, before = type(error).__name__, ti.get_previous_dagrun()
-            was_corrected = ti.xcom_pull(key=ALARM_KEY, run_id=ti.run_id, map_indexes=ti.map_index) == ""
-            is_repeated = (
+            is_same = (
                 before is not None
-                and not was_corrected
                 and before.end_date is not None
                 and clock.now() - before.end_date.timestamp() < ALARM_AGAIN_SECONDS
                 and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id, map_indexes=ti.map_index) == name
             )
             ti.xcom_push(ALARM_KEY, name)
-            if is_repeated:
+            if is_same and not self._was_sound:
                 self._alarm = error
                 self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
                 self._health.failed(error)
-            elif was_corrected or ti.try_number > 1:
+            elif is_same or ti.try_number > 1:
                 raise AirflowFailException(str(error)) from error
             else:
                 raise
@@ -277,6 +275,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
         # The task ends its time itself: at a timeout of the trigger Airflow names no cause.
         hold = min(hold if self._alarm is None else ALARM_POLL_SECONDS, remaining)
+        so_far = {"so_far": asdict(counts), "was_sound": self._was_sound}
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,
@@ -292,7 +291,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self.defer(
             trigger=trigger,
             method_name="resume",
-            kwargs={"deadline": deadline, "so_far": asdict(counts), "hold_seconds": hold},
+            kwargs={"deadline": deadline, "hold_seconds": hold, **so_far},
             timeout=timedelta(seconds=remaining + (hold and max(hold, settle_seconds()))),
         )
 
@@ -311,6 +310,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
+        reason_before, self._paused_reason = self._paused_reason, None
         try:
             if self.trigger_dag_id is None:
                 routes = Routes(None, self.match)
@@ -322,7 +322,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
                 self._worker = self._new_dispatcher(context, self._failed_polls, counts=self.counts)
                 value = self._dispatch(self._worker, lease)
         except InboxPausedError as paused:
-            value = self._paused(paused.paused_reason)
+            self._paused_reason = paused.paused_reason
+            value = self._paused(is_new=self._paused_reason != reason_before)
         # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if self.trigger_dag_id is None else value is not None
         if self.counts.causes and self.on_rejected == "fail" and at_the_end:
@@ -371,21 +372,20 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self._health.succeeded()
         return lease
 
-    def _paused(self, reason: str) -> DispatchResult | None:
+    def _paused(self, *, is_new: bool) -> DispatchResult | None:
         from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
+        from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
 
+        reason = self._paused_reason or ""
         done = self.counts.handled > 0 and self.trigger_dag_id is not None
         if self.on_paused == "fail" and reason != BY_USER and not done:
             raise InboxNotActiveError(self.inbox, reason, self.workflow_conn_id) from None
-        if reason != self._paused_reason:
+        if is_new:
             log.warning("Inbox %s is paused: %s", self.inbox, plain(reason))
-        self._paused_reason = reason
         return self.counts.result if done else None
 
     @cached_property
     def _health(self) -> InboxHealth:
-        """Consecutive errors of lease requests, which are logged once per series."""
         from airflow_provider_workflow.triggers.polling import InboxHealth
 
         return InboxHealth(self.inbox, log)

@@ -130,7 +130,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             attributes = answer.get("inbox_attributes") or {}
             lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
         except InboxPausedError as paused:
-            attributes, lease = {"status": PAUSED, "paused_reason": paused.paused_reason}, None
+            attributes = {"status": PAUSED, "paused_reason": paused.paused_reason}
+            lease = None
         if lease is None and attributes.get("status") in (FAILED, DELETING):
             return POLL
         is_paused = attributes.get("status") == PAUSED

@@ -31,7 +31,11 @@ STATE_SECONDS = 120.0
 """Interval of polls of the inbox's state, which lists of messages do not show."""
 CONFIRM_SECONDS = 60.0
 """How long a permanent error must last before an alarm: an inbox may be deleted and created again."""
+AWAY_SECONDS = 180.0
+"""The same for an error that Airflow also raises while its API is away."""
 ALARM_AGAIN_SECONDS = 6 * 3600.0
+AFTER_ALARM_SECONDS = 660.0
+"""When a notice follows an alarm: Airflow before 3.4 may start no run before that, if one was queued."""
 MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
@@ -133,6 +137,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, LEAST_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
+            self._broken_at = self._alarmed_at = math.inf
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
@@ -140,7 +145,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.triggers import polling
 
         schedule, alarms = NoticeSchedule(self.renotify_seconds), NoticeSchedule(ALARM_AGAIN_SECONDS)
-        health, broken_at = polling.InboxHealth(self.inbox, log), math.inf
+        health = polling.InboxHealth(self.inbox, log)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
@@ -151,13 +156,15 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         health.seen(inbox)
                         is_due = schedule.is_due(await self._available(source))
                         health.succeeded()
-                        broken_at, reason = math.inf, why_silent(inbox)
+                        self._broken_at = math.inf
+                        reason = why_silent(inbox)
                         self._tell_active(inbox["id"], reason is None)
                         is_alarm = alarms.is_due(frozenset({reason} if reason else ()))
-                        if is_due or is_alarm:
+                        is_due |= is_alarm or self._follows_alarm()
+                        if is_due:
                             source.waits.reset()
                             yield self._event(source.inbox["id"], is_alarm=is_alarm)
-                        least = LEAST_NOTICE_SECONDS if is_due or is_alarm else polling.LEAST_WAIT_SECONDS
+                        least = LEAST_NOTICE_SECONDS if is_due else polling.LEAST_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
                         await source.waits.wait(least, due)
                         if clock.monotonic() >= state_due:
@@ -165,16 +172,25 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             inbox = await polling.look_up(source.client, self.inbox)
                 continue
             except Exception as error:
-                pause, now = health.failed(error), clock.monotonic()
-                is_transient = getattr(error, "transient", False)
-                broken_at = broken_at if is_transient else min(broken_at, now)
-            if now >= broken_at and not is_transient:
-                self._tell_active(self.inbox, False)
-                if now - broken_at < CONFIRM_SECONDS:
-                    pause = min(pause, CONFIRM_SECONDS)
-                elif alarms.is_due(UNUSABLE):
-                    yield self._event("", is_alarm=True)
+                pause = health.failed(error)
+                seconds_left = self._unconfirmed_seconds(error)
+            if seconds_left > 0:
+                pause = min(pause, seconds_left)
+            elif alarms.is_due(UNUSABLE):
+                yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
+
+    def _unconfirmed_seconds(self, error: Exception) -> float:
+        """For how long an error must still last before an alarm."""
+        from airflow_provider_workflow.hooks.workflow import may_be_away
+
+        now = clock.monotonic()
+        if getattr(error, "transient", False):
+            return math.inf
+        self._tell_active(self.inbox, False)
+        self._broken_at = min(self._broken_at, now)
+        confirm = AWAY_SECONDS if may_be_away(error) else CONFIRM_SECONDS
+        return self._broken_at + confirm - now
 
     async def _available(self, source: Source) -> frozenset[str]:
         """
@@ -198,6 +214,9 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 return available
         return UNSEEN
 
+    def _follows_alarm(self) -> bool:
+        return clock.monotonic() - self._alarmed_at >= AFTER_ALARM_SECONDS
+
     def _tell_active(self, inbox: str, is_active: bool) -> None:
         from airflow_provider_workflow import observers
 
@@ -208,6 +227,10 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.wire import plain
 
+        if is_alarm:
+            self._alarmed_at = clock.monotonic()
+        elif self._follows_alarm():
+            self._alarmed_at = math.inf
         observers.tell("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}

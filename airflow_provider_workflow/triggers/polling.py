@@ -17,7 +17,7 @@ from airflow_provider_workflow.client import api, event_stream, inboxes
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.config import max_event_streams
-from airflow_provider_workflow.dispatch.lease import InboxUnusableError
+from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     :param inbox: id or name.
     :raises NotFoundError: there is no such inbox.
     """
-    return await client.run(inboxes.at_inbox(client.settings, inbox, api.get_inbox))
+    return await client.run(inboxes.at_inbox(inbox, api.get_inbox))
 
 
 def explained(error: Exception) -> str:

@@ -71,8 +71,8 @@ OF_DISPATCH = faults(
         "probes_of": {
             "stop probing with the first rejection of every try": becomes("min(MOST_PROBES, _)", "1"),
         },
-        "Dispatcher._goes_on": {
-            "probe a broken target without end": without("probes_left"),
+        "Dispatcher._lease_on": {
+            "probe a broken target without end": never("probes_left"),
         },
         "Dispatcher.next_lease": {
             "lease more messages than Airflow can start": becomes("max(1, in_time)", "100"),
@@ -127,7 +127,7 @@ OF_DISPATCH = faults(
         },
         "is_on_last_safe_delivery": {
             "start no dead letter while the target is at fault": becomes(
-                "(delivery_count(message) or 1) >= LAST_SAFE_DELIVERY", "False"
+                "deliveries(message) >= LAST_SAFE_DELIVERY", "False"
             ),
         },
         "Dispatcher._record": {
@@ -195,9 +195,9 @@ FAULTS = OF_DISPATCH + faults(
         "ReleasesOnKill.on_kill": {
             "fail a task that is ended while it holds no lease": always("working"),
         },
-        "Dispatcher._find_run": {
+        "is_first": {
             "look for no run of a message whose delivery count is unknown": becomes(
-                "delivery_count(message) == 1", "(delivery_count(message) or 1) == 1"
+                "delivery_count(message) != 1", "(delivery_count(message) or 1) != 1"
             ),
         },
         "Batches._call": {

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
+from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
 from tests.unit.batching import NAMED, Function, batches, counts_of, retry
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench

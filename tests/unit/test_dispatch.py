@@ -14,9 +14,9 @@ from airflow_provider_workflow.client.errors import TransportError, WorkflowErro
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch import dispatcher as dispatcher_module
-from airflow_provider_workflow.dispatch.lease import InboxUnusableError
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.results import Counts, Drained
+from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error

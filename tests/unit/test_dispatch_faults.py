@@ -7,7 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_workflow.client.errors import InvalidRequestError
+from airflow_provider_workflow.client.errors import InvalidRequestError, ServerError
+from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
@@ -234,3 +235,31 @@ def test_a_slow_check_of_the_source_costs_no_rejected_message_its_lease(
     with pytest.raises(TargetError):
         bench.dispatcher(lease_seconds=60).drain()
     assert [conf["reason"] for conf in bench.dead_letters.values()] == ["target"]
+
+
+def test_an_unchecked_source_fails_no_drain(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.put("a", "b")
+    dispatcher = bench.dispatcher(max_messages=1)
+    bench.supervisor.on_start = lambda: monkeypatch.setattr(bench.hook, "get_inbox", away)
+    away = Mock(side_effect=ServerError("away", status=503))
+
+    assert dispatcher.drain() is Drained.LIMIT
+    assert (away.call_count, dispatcher.unreachable) == (1, None)
+
+
+def test_messages_without_an_id_keep_no_others_from_their_runs(bench: Workbench) -> None:
+    answer = {"lease_id": "x", "results": [{"id": None, "payload": {}}]}
+    bench.service.fault("status", operation="lease", status=200, json=answer, times=2)
+    bench.put("a")
+    bench.dispatcher().drain()
+
+    assert bench.supervisor.started == ["a"]
+
+
+def test_a_possible_duplicate_of_a_dead_letter_starts_no_run(bench: Workbench) -> None:
+    bench.allow_dead_letters(after=1)
+    for payload, is_duplicate in (("text", False), ({}, True)):
+        bench.put("a", payload=payload, possible_duplicate_data=is_duplicate)
+        bench.dispatcher(match="abs(payload) > `0`" if payload else None).drain()
+
+    assert [dag_id for dag_id, _ in bench.supervisor.runs] == ["dead"]

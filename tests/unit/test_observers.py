@@ -19,6 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from airflow_provider_workflow import config, observers, pytest_plugin
 from airflow_provider_workflow.airflow_internals import PARENT_TRACE
+from airflow_provider_workflow.client import api
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.observers import tell
 from airflow_provider_workflow.operators import base
@@ -256,8 +257,11 @@ def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, c
 def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         observers.tell("leased", inbox=INBOX, conn_id="c", count=0)
+    observe = observers.observer("c", "http://a.example")
+    observe(api.list_inboxes(), {"results": [], "name": "no inbox"}, 0.0)
+    observe(api.get_inbox("i"), {"id": "i", "name": "orders", "results": 5}, 0.0)
 
-    assert counted.told == []
+    assert (counted.told, observers.name_of("i")) == ([], "orders")
 
 
 @given(st.text())

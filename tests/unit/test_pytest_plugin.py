@@ -82,7 +82,6 @@ KEPT = {
     "client.arguments._quoted": PURE,
     "client.wire._spellings": PURE,
     "client.settings._context_of": PURE,
-    "client.tokens._digest": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
     "emulator.web.app.is_own_host": PURE,

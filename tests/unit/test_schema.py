@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -246,7 +247,9 @@ def test_the_annotation_of_a_function_is_the_schema() -> None:
 
     def aliased(message: OrderMessage) -> None: ...
 
-    assert payload_type(typed) is payload_type(aliased) is Order
+    wrapped = functools.wraps(typed)(eval("lambda message: None", {}))
+
+    assert payload_type(typed) is payload_type(aliased) is payload_type(wrapped) is Order
     assert payload_type(decorated) is Dated
     assert payload_type(untyped) is payload_type(plain) is payload_type(lambda: None) is None
     with pytest.raises(

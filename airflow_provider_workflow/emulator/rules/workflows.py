@@ -53,14 +53,6 @@ APPS = (
     App("Webhook", "Catch Hook", "Send Request", ("webhook", "hook", "api", "request")),
 )
 
-VERBS = frozenset(
-    (
-        *("add", "alert", "archive", "collect", "connect", "copy", "create", "delete", "export"),
-        *("forward", "import", "log", "move", "notify", "post", "publish", "remind", "save"),
-        *("send", "share", "start", "sync", "tell", "track", "update", "upload", "when"),
-    )
-)
-"""Words by which a description of a workflow is recognized (assumed)."""
 TITLE_LENGTH = 80
 
 
@@ -74,8 +66,8 @@ def guess(description: Any, base_url: str) -> dict[str, Any]:
     """
     words = re.findall(r"[a-z][a-z-]*", description.lower()) if isinstance(description, str) else []
     apps = list(dict.fromkeys(app for word in words for app in APPS if word.startswith(app.words)))
-    if not apps and not VERBS.intersection(words):
-        detail = "The prompt does not describe a workflow: it names neither an app nor an action."
+    if not apps:
+        detail = "The prompt does not describe a workflow: it names no app."
         raise ServiceError(400, "invalid_guess", detail, body={"messages": [{"detail": detail}]})
     messages = []
     if len(apps) < 2:

@@ -121,7 +121,8 @@ class Endpoint:
         """Reject an unknown path, or a method that a path does not accept."""
         if not self.operations:
             raise ServiceError(404, "not_found", "There is no such path.")
-        detail, allowed = "This path does not accept this method.", ", ".join(sorted(self.operations))
+        allowed = ", ".join(sorted(self.operations))
+        detail = "This path does not accept this method."
         raise ServiceError(405, "method_not_allowed", detail, headers={"Allow": allowed})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason
-from airflow_provider_workflow.dispatch.runs import run_id_of, run_id_of_key
+from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.conftest import Cli
@@ -104,7 +105,7 @@ def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: Emulat
 
 
 def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, buried: Burying) -> None:
-    run_id = run_id_of_key(["payload.order_id", "A-1"], INBOX_ID)
+    run_id = run_id_of(json.dumps(["payload.order_id", "A-1"]), INBOX_ID, KEY_PREFIX)
     for message_id in ("bad", "worse"):
         buried.bury(message_id, {"order_id": "A-1"}, changed={"target_run_id": run_id})
     buried.database.add_dag("other")

@@ -90,10 +90,13 @@ def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> 
     assert (shown.code, "no inbox 'orders'" in shown.err) == (3, True)
 
 
-def test_an_answer_to_put_is_read_in_part_only(cli: Cli) -> None:
+def test_an_answer_to_put_is_read_in_part_only_and_may_be_of_another_server(cli: Cli) -> None:
+    large, other, refused = {"ids": [], "rest": "x" * 17_000_000}, {"n": 1}, {"errors": [{"detail": "no"}]}
     with ScriptedServer() as server:
-        server.answers = [answer(200, {"ids": [], "rest": "x" * 17_000_000})]
-        assert "is not an emulator" in cli("put", "orders", "1", "--url", server.url).err
+        server.answers = [answer(200, large), answer(400, other), answer(400, refused)]
+        said = [cli("put", "orders", "1", "--url", server.url).err for _ in server.answers]
+    assert ["is not an emulator" in each for each in said] == [True, True, False]
+    assert "nothing was put: no" in said[-1]
 
 
 def test_a_variable_that_is_no_connection_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_an_argument_out_of_range_is_named_with_its_range(case: str) -> None:
 
 
 def get(send: Sender, inbox: str) -> Any:
-    return send.run(inboxes.at_inbox(send.client.settings, inbox, api.get_inbox))
+    return send.run(inboxes.at_inbox(inbox, api.get_inbox))
 
 
 @pytest.mark.specification("11.2 404")
@@ -132,18 +132,8 @@ def test_an_id_that_is_unknown_is_not_taken_for_a_name(send: Sender, emulator: E
     assert emulator.count("list_inboxes") == 0
 
 
-def test_an_inbox_that_was_created_again_is_found_again(send: Sender, emulator: EmulatorServer) -> None:
-    first = emulator.open_inbox("orders")
-    get(send, "orders")
-    emulator.store.inboxes.delete(first)
-    second = emulator.open_inbox("orders")
-    assert get(send, "orders")["id"] == second
-    assert (emulator.count("list_inboxes"), emulator.count("get_inbox")) == (2, 3)
-
-
 GOING = {"id": "one", "name": "orders", "status": "deleting"}
 NEW = {"id": "two", "name": "orders", "status": "active"}
-NOTHING_LEASED = {"lease_id": None, "results": [], "inbox_attributes": {"status": "deleting"}}
 
 
 def returned(exchange: Any, answer: Any) -> Any:
@@ -153,54 +143,16 @@ def returned(exchange: Any, answer: Any) -> Any:
     return end.value.value
 
 
-def known_as_one(settings: Settings, make: Any) -> Any:
-    """A call to "orders", whose id is known from before, and which is sent to that id first."""
-    looking_up = inboxes.look_up(settings, "orders")
-    next(looking_up)
-    assert returned(looking_up, {"results": [{**NEW, "id": "one"}], "next": None}) == "one"
-    exchange = inboxes.at_inbox(settings, "orders", make)
-    assert next(exchange).path.startswith("/inboxes/one")
-    return exchange
-
-
-@pytest.mark.parametrize(
-    ("make", "answer"), [(api.get_inbox, GOING), (api.lease_messages, NOTHING_LEASED)], ids=["get", "lease"]
-)
-def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over(
-    make: Any, answer: Any, settings: Settings
-) -> None:
-    exchange = known_as_one(settings, make)
-    assert exchange.send(answer).name == "list_inboxes"
+def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over() -> None:
+    exchange = inboxes.at_inbox("orders", api.get_inbox)
+    assert next(exchange).name == "list_inboxes"
     assert exchange.send({"results": [GOING, NEW], "next": None}).path.startswith("/inboxes/two")
     assert returned(exchange, NEW) == NEW
-    assert next(inboxes.at_inbox(settings, "orders", make)).path.startswith("/inboxes/two")
 
-
-def test_an_inbox_that_is_being_deleted_is_passed_over_though_its_name_is_known(settings: Settings) -> None:
-    exchange = known_as_one(settings, api.get_inbox)
-    exchange.send(GOING)
+    exchange = inboxes.at_inbox("orders", api.get_inbox)
+    next(exchange)
     with pytest.raises(NotFoundError, match="Inbox 'orders' does not exist"):
         exchange.send({"results": [GOING], "next": None})
-
-
-def test_what_an_inbox_that_is_being_deleted_still_hands_out_is_taken(settings: Settings) -> None:
-    lease = {**NOTHING_LEASED, "lease_id": "l", "results": [{"id": "a"}]}
-    assert returned(known_as_one(settings, api.lease_messages), lease) == lease
-
-
-def test_a_deletion_looks_its_name_up_once_and_takes_no_other_inbox_with_it(settings: Settings) -> None:
-    known_as_one(settings, api.get_inbox)
-    exchange = inboxes.at_inbox(settings, "orders", api.delete_inbox)
-    assert next(exchange).name == "list_inboxes"
-    assert exchange.send({"results": [NEW], "next": None}).path.startswith("/inboxes/two")
-    with pytest.raises(NotFoundError, match="deleted by an attempt whose answer was lost"):
-        exchange.throw(NotFoundError("deleted by an attempt whose answer was lost", status=404))
-
-
-def test_connections_do_not_share_what_a_name_means(settings: Settings) -> None:
-    known_as_one(settings, api.get_inbox)
-    other = inboxes.at_inbox(Settings("https://b", "i", "s", "https://t"), "orders", api.get_inbox)
-    assert next(other).name == "list_inboxes"
 
 
 def test_messages_without_ids_are_all_listed() -> None:
@@ -227,7 +179,7 @@ ENDLESS: dict[str, tuple[Any, Any, int]] = {
     ),
     "templates": (lambda: inboxes.all_templates(None, None), entries, 50),
     "a look-up": (
-        lambda: inboxes.look_up(Settings("https://b", "i", "s", "https://t"), "orders"),
+        lambda: inboxes.look_up("orders"),
         lambda n: {"results": entries(n), "next": "https://a"},
         100,
     ),

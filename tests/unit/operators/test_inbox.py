@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import UserList
+from contextlib import nullcontext
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk import DAG
 
 from airflow_provider_workflow.assets import create_asset
-from airflow_provider_workflow.client.errors import ServerError
+from airflow_provider_workflow.client.errors import NotFoundError, ServerError
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import TaskKilled
 from airflow_provider_workflow.dispatch.runs import run_id_of
@@ -89,6 +90,8 @@ def test_a_pause_by_a_user_or_where_asked_is_only_logged(
 def test_what_no_retry_can_fix_fails_the_task_at_once(bench: Workbench) -> None:
     with pytest.raises(AirflowFailException, match="Inbox 'misspelt' does not exist"):
         dispatch(bench, inbox="misspelt")
+    with pytest.raises(NotFoundError):
+        dispatch(bench, noticed(False), inbox="misspelt")
     bench.service.fault("status", operation="token", status=401, json={"error": "invalid_client"}, times=None)
     bench.service.store.tokens.expire()
     with pytest.raises(AirflowFailException, match="invalid_client"):
@@ -265,9 +268,9 @@ def test_the_task_fails_though_a_message_of_the_paused_inbox_is_leased(bench: Wo
         dispatch(bench)
 
 
-def noticed(*alarms: bool, inbox_id: str = "i-1") -> Any:
+def noticed(*alarms: bool, inbox_id: str = "i-1", inbox: str = INBOX) -> Any:
     """The events of the notices that started a run."""
-    payloads = [{"inbox": INBOX, "inbox_id": inbox_id, "alarm": alarm} for alarm in alarms]
+    payloads = [{"inbox": inbox, "inbox_id": inbox_id, "alarm": alarm} for alarm in alarms]
     return {create_asset(inbox=INBOX): [SimpleNamespace(extra={"payload": each}) for each in payloads]}
 
 
@@ -305,9 +308,11 @@ def test_a_pause_fails_the_run_of_its_alarm_only_though_not_all_messages_were_le
     assert [message for message, state in bench.states.items() if state == "available"] == available
 
 
-def test_an_alarm_of_a_triggerer_that_alone_cannot_use_the_inbox_fails_the_task(bench: Workbench) -> None:
+@pytest.mark.parametrize("other", [False, True])
+def test_an_alarm_of_the_triggerer_alone_fails_the_task_of_its_inbox(bench: Workbench, other: bool) -> None:
     bench.put("a")
+    watched = "invoices" if other else bench.inbox_id
 
-    with pytest.raises(AirflowFailException, match="see the log of the triggerer"):
-        dispatch(bench, noticed(True, inbox_id=""))
+    with nullcontext() if other else pytest.raises(AirflowFailException, match="log of the triggerer"):
+        dispatch(bench, noticed(True, inbox_id="", inbox=watched))
     assert bench.supervisor.started == ["a"]

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow.client.errors import (
     ConflictError,
 )
-from airflow_provider_workflow.dispatch.lease import InboxUnusableError
+from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.manage_inbox import (

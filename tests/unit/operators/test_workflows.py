@@ -66,7 +66,7 @@ def test_what_no_xcom_can_hold_is_left_out(connected: EmulatorServer) -> None:
 
 
 def test_a_text_that_describes_no_workflow_fails_the_task_for_good(connected: EmulatorServer) -> None:
-    with pytest.raises(AirflowFailException, match="names neither an app nor an action"):
+    with pytest.raises(AirflowFailException, match="it names no app"):
         guess(PROSE)
 
     assert connected.count("guess") == 1
@@ -75,7 +75,7 @@ def test_a_text_that_describes_no_workflow_fails_the_task_for_good(connected: Em
 def test_a_text_that_describes_no_workflow_skips_the_task_where_asked_and_says_why(
     connected: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(AirflowSkipException, match="names neither an app nor an action"):
+    with pytest.raises(AirflowSkipException, match="it names no app"):
         guess(PROSE, on_rejected="skip")
     assert "describes no workflow: The prompt does not describe a workflow" in caplog.text
     assert "The task is skipped" in caplog.text
@@ -85,11 +85,12 @@ def test_the_link_is_on_the_operator() -> None:
     assert [link.name for link in WorkflowGuessOperator.operator_extra_links] == ["Open workflow editor"]
 
 
-def test_remarks_that_are_no_list_are_none(connected: EmulatorServer) -> None:
+def test_remarks_and_steps_that_are_no_list_are_none(connected: EmulatorServer) -> None:
     answer = {"title": "t", "steps": [], "prefilled_url": "https://e.example.com/", "messages": None}
     connected.fault("status", operation="guess", status=200, json=answer)
+    connected.fault("status", operation="templates", status=200, json=[{"id": 1, "steps": 5}])
 
-    assert guess()["messages"] == []
+    assert (guess()["messages"], templates()[0]["steps"]) == ([], [])
 
 
 def templates(**arguments: Any) -> Any:

@@ -15,7 +15,7 @@ from sqlalchemy import event
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.database.dag_runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.runs import run_id_of_key
+from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.plugin import page
@@ -200,7 +200,9 @@ def test_a_message_whose_run_has_the_id_of_its_business_key_is_shown_once(
     inbox = connected.open_inbox("orders")
     connected.put("orders", 1, ids=["a"])
     conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": "a"}}
-    DatabaseRuns().start("handle", run_id := run_id_of_key(["payload.key", "K-1"], inbox), conf, "")
+    DatabaseRuns().start(
+        "handle", run_id := run_id_of(json.dumps(["payload.key", "K-1"]), inbox, KEY_PREFIX), conf, ""
+    )
     buried.bury("a", inbox_id=inbox)
 
     def shown() -> list[tuple[str, str]]:

@@ -198,13 +198,14 @@ def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_and_its_connection_
     assert pauses.elapsed < 7210
 
 
+@pytest.mark.parametrize("status", ["active", "paused"])
 @pytest.mark.parametrize("reason", ["abandoned", "user"])
 def test_another_pause_in_the_run_that_saw_the_first_one_end_fails_at_once(
-    bench: Workbench, reason: str
+    bench: Workbench, reason: str, status: str
 ) -> None:
-    paused(bench)
     run_before_failed(bench, "InboxNotActiveError")
     task, force = Task(bench), bench.service.store.inboxes.force
+    force(bench.inbox_id, status, "abandoned")
     deferral = task.execute()
     force(bench.inbox_id, "active")
     deferral = task.resume(deferral, {"status": "poll"})

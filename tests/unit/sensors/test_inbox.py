@@ -16,8 +16,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.dispatch.lease import InboxUnusableError
-from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError, TargetError
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task, done, sensor

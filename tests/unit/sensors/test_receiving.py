@@ -12,8 +12,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.lease import InboxNotActiveError
 from airflow_provider_workflow.dispatch.payloads import payload_of
+from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench

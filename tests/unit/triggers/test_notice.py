@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from itertools import groupby, pairwise
@@ -239,9 +240,10 @@ async def test_while_the_service_has_paused_the_inbox_there_is_a_notice_and_agai
 ) -> None:
     day.at(1000, lambda: bench.service.store.inboxes.force(bench.inbox_id, "paused", reason))
     events = await day.events(trigger(), until=1000 + 7 * 3600)
-    notices = [second for second, _ in events]
+    notices = [second for second, _ in events[::2]]
 
-    assert [payload["alarm"] for _, payload in events] == [True] * alarms
+    assert [payload["alarm"] for _, payload in events] == [True, False] * alarms
+    assert all(600 < again[0] - alarm < 900 for alarm, again in zip(notices, events[1::2], strict=True))
     assert all(1000 < notice < 1300 for notice in notices[:1])
     assert [later - notice for notice, later in pairwise(notices)] == pytest.approx(
         [6 * 3600.0] * (alarms - 1 if alarms else 0), abs=130
@@ -267,7 +269,7 @@ async def test_another_pause_is_another_alarm(bench: Workbench, day: Day) -> Non
     day.at(100, force("paused", "authentication"))
     day.at(1000, force("active"))
     day.at(2000, force("paused", "authentication"))
-    first, second = await day.notices(trigger(), until=3600)
+    first, second = [second for second, it in await day.events(trigger(), until=3600) if it["alarm"]]
 
     assert 100 < first < 400
     assert 2000 < second < 2300
@@ -277,7 +279,7 @@ async def test_an_error_during_an_alarm_is_no_new_alarm(bench: Workbench, day: D
     day.at(100, lambda: bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication"))
     day.at(2000, lambda: bench.service.fault("status", operation="list_messages", status=403, times=1))
 
-    assert len(await day.notices(trigger(), until=3600)) == 1
+    assert sum(payload["alarm"] for _, payload in await day.events(trigger(), until=3600)) == 1
 
 
 async def test_after_an_outage_an_alarm_comes_no_later(bench: Workbench, day: Day) -> None:
@@ -325,6 +327,16 @@ async def test_a_pause_is_noticed_within_five_minutes_whatever_the_interval_of_p
     notices = await day.notices(trigger(max_poll_interval=3600), until=8300)
 
     assert len(notices) == 1
+
+
+@pytest.mark.parametrize(("seconds", "alarms"), [(110, 0), (400, 1)])
+async def test_a_connection_that_airflow_does_not_find_is_an_alarm_after_three_minutes(
+    day: Day, monkeypatch: pytest.MonkeyPatch, seconds: float, alarms: int
+) -> None:
+    name, right = "AIRFLOW_CONN_WORKFLOW_DEFAULT", os.environ["AIRFLOW_CONN_WORKFLOW_DEFAULT"]
+    monkeypatch.delenv(name)
+    day.at(seconds, lambda: monkeypatch.setenv(name, right))
+    assert sum(it["alarm"] for _, it in await day.events(trigger(), until=1800)) == alarms
 
 
 @pytest.mark.parametrize("statuses", [(403, 404), (403, 429)])

@@ -197,7 +197,7 @@ WRONG_FIELDS: dict[str, list[Any]] = {
         {**GOOD["guess"], "steps": [{}]},
         {**GOOD["guess"], "steps": [{"step": "x"}]},
         {**GOOD["guess"], "steps": [{"step": {"app": "Mail"}}]},
-        {**GOOD["guess"], "steps": [{**STEP, "alternatives": [{"api": "x"}]}]},
+        *({**GOOD["guess"], "steps": [{**STEP, "alternatives": odd}]} for odd in ([{"api": "x"}], STEP, 5)),
     ],
     "list_templates": [[{"id": [1]}], [None]],
     "list_inboxes": [

@@ -83,7 +83,7 @@ def test_no_redirect_of_the_token_endpoint_is_followed(
 LISTINGS: dict[str, Callable[[], Any]] = {
     "inboxes": inboxes.all_inboxes,
     "messages": lambda: inboxes.all_messages(SOME_ID),
-    "a name": lambda: inboxes.at_inbox(Service().settings(), "wanted", api.get_inbox),
+    "a name": lambda: inboxes.at_inbox("wanted", api.get_inbox),
 }
 
 
