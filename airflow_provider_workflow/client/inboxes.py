@@ -57,8 +57,7 @@ def look_up(name: str) -> Generator[Call[Any], Any, str]:
     inboxes = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
     for inbox in inboxes:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
-            found: str = inbox["id"]
-            return found
+            return inbox["id"]
     fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
     if any("name" not in inbox for inbox in inboxes):
         # Not one without a name: it may be another inbox.

@@ -88,8 +88,7 @@ class Receiver:
             lent = self._matching(lease)
             if lent is None:
                 return []
-            messages = lent["messages"]
-            record = {**lent, "acknowledged": False}
+            messages, record = lent["messages"], {**lent, "acknowledged": False}
             # From here on the store may have the messages.
             self.working = False
             self._store(record)
