@@ -42,7 +42,7 @@ def workflow_emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatorServe
     It is an :class:`~airflow_provider_workflow.emulator.server.EmulatorServer` without inboxes, whose clock
     stands still until the test moves it (``advance``).
 
-    Other connections of the type Workflow lead to it too. The state of earlier tests is cleared.
+    Hooks of other connections of the type Workflow lead to it too. The state of earlier tests is cleared.
     """
     from airflow_provider_workflow.client.settings import settings_of
     from airflow_provider_workflow.emulator.clock import ManualClock

@@ -236,7 +236,8 @@ class _Replaying:
             for name in ("would_start" if dry_run else "started", "existing", "rejected")
         }
         self.causes: dict[str, str] = {}
-        self._trigger_dag_id, self._dry_run = trigger_dag_id, dry_run
+        self._trigger_dag_id = trigger_dag_id
+        self._dry_run = dry_run
         self._runs = DatabaseRuns()
 
     def replay(self, letter: StoredDeadLetter) -> None:

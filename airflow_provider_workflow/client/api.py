@@ -146,7 +146,7 @@ def resume_inbox(inbox_id: str) -> Call[types.Inbox]:
     return Call("resume_inbox", "POST", Family.INBOX, path, answers.inbox, repeatable=False)
 
 
-# Messages of an inbox, and the event stream that announces them (docs/service.md 3, 4 and 5).
+# Messages of an inbox, and their event stream (docs/service.md 3 to 5).
 
 
 def list_messages(

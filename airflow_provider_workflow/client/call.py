@@ -58,7 +58,7 @@ class Call(Generic[T]):
     limit: int = 16_000_000
 
 
-# The steps that an exchange yields besides requests, calls and renewals (see ``exchange.py``).
+# Other steps that an exchange yields (see ``exchange.py``).
 
 
 @dataclass(frozen=True)

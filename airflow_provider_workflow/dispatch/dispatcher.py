@@ -202,10 +202,10 @@ class Dispatcher:
             unfinished = max(self.task_runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)
             count = min(count, limits.max_unfinished_runs - unfinished)
         # A target may be broken. After a failed try any of several targets may be the cause.
-        is_first = self.attempt == 1
-        is_proven = self.started if is_first else self.started.issuperset(self.routes.dag_ids)
+        is_first_try = self.attempt == 1
+        is_proven = self.started if is_first_try else self.started.issuperset(self.routes.dag_ids)
         if not is_proven:
-            return max(0, min(count, 1)), limits.lease_seconds if is_first else PROBE_SECONDS
+            return max(0, min(count, 1)), limits.lease_seconds if is_first_try else PROBE_SECONDS
         # At the last pace, only what can be started in time: others lose a delivery.
         seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
         in_time = int(seconds / max(self._seconds_per_message, 0.001))

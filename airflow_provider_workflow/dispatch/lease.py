@@ -259,14 +259,14 @@ def lease_once(
     :raises InboxPausedError: the inbox is paused and has no more messages.
     :raises TransportError: the answer came too late to use the lease, and the messages are released.
     """
-    for _ in range(MESSAGE_IDS[1]):  # some have no message with an id
+    for _ in range(10):  # some have messages without an id only
         try:
             answer = hook.lease_messages(inbox_id, count, seconds)
         except InboxPausedError:
             check_quarantine(hook, inbox_id)
             raise
         lease = HeldLease.of(inbox_id, answer, seconds)
-        if lease is not None or not answer.get("results"):
+        if lease or not (answer.get("lease_id") and answer.get("results")):
             break
     if lease is None:
         check_quarantine(hook, inbox_id)
@@ -299,8 +299,8 @@ def check_source(inbox_id: str, inbox: Mapping[str, Any]) -> None:
         raise paused
 
 
-# A quarantined message starts no run, and only a listing shows it, so tasks and triggers list their inbox now
-# and then. Nothing below raises: a failing report must not stop a task or a trigger.
+# Only a listing shows quarantined messages, which start no run. Nothing below raises: a report that fails
+# stops no task.
 
 
 def check_quarantine(hook: WorkflowHook, inbox_id: str) -> None:

@@ -54,7 +54,8 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     ) -> None:
         super().__init__(**kwargs)
         self.conf = conf
-        self._has_conf, self._has_target = conf is not None, trigger_dag_id is not None
+        self._has_conf = conf is not None
+        self._has_target = trigger_dag_id is not None
         self.trigger_dag_id = trigger_dag_id
         if trigger_dag_id is not None:
             check_string("trigger_dag_id", trigger_dag_id)

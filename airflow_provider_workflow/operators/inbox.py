@@ -71,17 +71,13 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
 
     def _is_own(self, notice: Mapping[str, Any]) -> bool:
         """Whether a notice may be of this inbox: a DAG may have several."""
-        from airflow_provider_workflow.client.errors import WorkflowError
+        from airflow_provider_workflow.client.inboxes import is_id
         from airflow_provider_workflow.client.wire import plain
 
         name = notice.get("inbox")
-        if name is None or name == plain(self.inbox):
+        if not isinstance(name, str) or is_id(name) != is_id(self.inbox):
             return True
-        try:
-            inbox = self.hook.get_inbox(self.inbox)
-        except WorkflowError:
-            return True
-        return name in (plain(inbox["id"]), plain(str(inbox.get("name"))))
+        return name == plain(self.inbox)
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:

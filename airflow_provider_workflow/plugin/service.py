@@ -231,7 +231,7 @@ def _now() -> str:
     return clock.iso(clock.now())
 
 
-# What is kept and shown of an object of the service: known fields, each of one type and of limited size.
+# What is shown of an object of the service: known fields of limited size.
 
 
 def text(value: Any, longest: int = LONGEST_TEXT) -> str | None:

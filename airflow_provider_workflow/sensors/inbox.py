@@ -221,7 +221,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         ti = context["ti"]
         try:
             yield
-            if not self._was_sound and self._paused_reason in (None, BY_USER):
+            if not (self._was_sound or self._health.errors) and self._paused_reason in (None, BY_USER):
                 ti.xcom_push(ALARM_KEY, "")
                 self._was_sound = True
                 if self._alarm is not None:
@@ -337,7 +337,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         if dispatcher.unreachable is not None:
             self._health.failed(dispatcher.unreachable)
             self._reconnect()
-        elif drained is Drained.EMPTY:
+        else:
             self._health.succeeded()
         # In the mode reschedule the counters would be lost with the process.
         continues = self.deferrable or not self.reschedule

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
 from airflow_provider_workflow.triggers import (
     SerializesArguments,
@@ -34,8 +35,8 @@ CONFIRM_SECONDS = 60.0
 AWAY_SECONDS = 180.0
 """The same for an error that Airflow also raises while its API is away."""
 ALARM_AGAIN_SECONDS = 6 * 3600.0
-AFTER_ALARM_SECONDS = 660.0
-"""When a notice follows an alarm: Airflow before 3.4 may start no run before that, if one was queued."""
+LONGEST_RUN_SECONDS = 660.0
+"""How long a run may drain an inbox. Before Airflow 3.4, an alarm meanwhile may start no run."""
 MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
@@ -59,17 +60,24 @@ class NoticeSchedule:
         self._renotify_seconds = renotify_seconds
         self._noticed: frozenset[str] = frozenset()
         self._again_at = -math.inf
+        self.noticed_at = -math.inf
 
-    def is_due(self, available: frozenset[str]) -> bool:
+    def is_due(self, available: frozenset[str], other: NoticeSchedule | None = None) -> bool:
         """
         Whether a notice is due for the messages that were just listed.
 
         :param available: ids of available messages, or the reason for an alarm.
+        :param other: soon after its notices the first one for an alarm is repeated, as it may start no run.
         """
         now = clock.monotonic()
-        is_due = bool(available) and (self._noticed.isdisjoint(available) or now >= self._again_at)
+        is_first = self._noticed.isdisjoint(available)
+        is_due = bool(available) and (is_first or now >= self._again_at)
         if is_due:
+            self.noticed_at = now
             self._again_at = now + self._renotify_seconds
+            is_recent = other is not None and now - other.noticed_at < LONGEST_RUN_SECONDS
+            if is_first and is_recent and airflow_release() < (3, 4):
+                self._again_at = now + LONGEST_RUN_SECONDS
         if is_due or not available:
             self._noticed = available
         return is_due
@@ -92,7 +100,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     While the service has paused the inbox (for any reason but ``user``), the inbox failed to initialize or is
     missing, or the credentials are rejected, there is a notice within 5 minutes and again every 6 hours, with
-    ``alarm`` true. The listener's task then fails, with the fix.
+    ``alarm`` true (before Airflow 3.4 also after 11 minutes, if messages waited). The listener then
+    fails, with the fix.
 
     It never ends: it retries after all errors, with growing pauses. Watchers with the same arguments in one
     DAG file are one trigger; those of one inbox in one triggerer share its event stream.
@@ -137,7 +146,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, LEAST_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
-            self._broken_at = self._alarmed_at = math.inf
+            self._broken_at = math.inf
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
@@ -159,8 +168,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         self._broken_at = math.inf
                         reason = why_silent(inbox)
                         self._tell_active(inbox["id"], reason is None)
-                        is_alarm = alarms.is_due(frozenset({reason} if reason else ()))
-                        is_due |= is_alarm or self._follows_alarm()
+                        is_alarm = alarms.is_due(frozenset({reason} if reason else ()), schedule)
+                        is_due |= is_alarm
                         if is_due:
                             source.waits.reset()
                             yield self._event(source.inbox["id"], is_alarm=is_alarm)
@@ -176,7 +185,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 seconds_left = self._unconfirmed_seconds(error)
             if seconds_left > 0:
                 pause = min(pause, seconds_left)
-            elif alarms.is_due(UNUSABLE):
+            elif alarms.is_due(UNUSABLE, schedule):
                 yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
 
@@ -214,9 +223,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 return available
         return UNSEEN
 
-    def _follows_alarm(self) -> bool:
-        return clock.monotonic() - self._alarmed_at >= AFTER_ALARM_SECONDS
-
     def _tell_active(self, inbox: str, is_active: bool) -> None:
         from airflow_provider_workflow import observers
 
@@ -227,10 +233,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client.wire import plain
 
-        if is_alarm:
-            self._alarmed_at = clock.monotonic()
-        elif self._follows_alarm():
-            self._alarmed_at = math.inf
         observers.tell("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}

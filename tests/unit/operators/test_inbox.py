@@ -311,8 +311,6 @@ def test_a_pause_fails_the_run_of_its_alarm_only_though_not_all_messages_were_le
 @pytest.mark.parametrize("other", [False, True])
 def test_an_alarm_of_the_triggerer_alone_fails_the_task_of_its_inbox(bench: Workbench, other: bool) -> None:
     bench.put("a")
-    watched = "invoices" if other else bench.inbox_id
-
     with nullcontext() if other else pytest.raises(AirflowFailException, match="log of the triggerer"):
-        dispatch(bench, noticed(True, inbox_id="", inbox=watched))
+        dispatch(bench, noticed(True, inbox_id="", inbox="invoices" if other else bench.inbox_id))
     assert bench.supervisor.started == ["a"]

@@ -321,9 +321,7 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
 @example(fields={"dag_id": "\ud800", "run_id": "workflow__dead__a"})
 @example(fields={"dag_id": "dead", "run_id": "workflow__dead__\ud800"})
 @example(fields={"dag_id": "dead", "run_id": "workflow__dead__\0"})
-def test_no_request_for_a_replay_breaks_an_answer(
-    op: TestClient, connected: EmulatorServer, fields: Any
-) -> None:
+def test_no_replay_request_breaks_an_answer(op: TestClient, connected: EmulatorServer, fields: Any) -> None:
     assert connected
     found = op.post(f"{INBOX}/dead-letters/replay", content=json.dumps(fields), headers=PAGE)
 

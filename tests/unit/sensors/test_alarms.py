@@ -63,8 +63,9 @@ def test_the_run_after_that_waits_for_six_hours(
         Task(bench).execute()
     run_before_failed(bench, bench.ti.xcoms["before", "workflow_alarm", -1])
     bench.ti.run_id = "after"
+    bench.service.fault("status", operation="list_inboxes", status=503, times=5)
     task = Task(bench)
-    deferral = task.execute()
+    deferral = task.resume(task.execute(), {"status": "poll"})
     assert deferral.trigger.hold_seconds == 300
 
     fake_clock.advance(6 * 3600 - 1)
