@@ -82,7 +82,7 @@ OF_DISPATCH = faults(
             ),
             "lease more than one message first": always("is_proven"),
             "lease probes after a failed try for no longer than others": becomes(
-                "limits.lease_seconds if is_first else PROBE_SECONDS", "limits.lease_seconds"
+                "limits.lease_seconds if is_first_try else PROBE_SECONDS", "limits.lease_seconds"
             ),
         },
         "Dispatcher._drain": {
