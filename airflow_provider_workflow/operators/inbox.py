@@ -48,8 +48,8 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
             for event in events:
                 payload = (event.extra or {}).get("payload")
                 notices.append(payload if isinstance(payload, Mapping) else {})
-        # Alarms are due every 6 hours only: a notice of messages raises none.
-        alarms = [each for each in notices if each.get("alarm") is not False and self._is_own(each)]
+        # A notice of messages raises no alarm, as those are due seldom.
+        alarms = [notice for notice in notices if notice.get("alarm") is not False and self._is_own(notice)]
         checks_source = bool(alarms or not notices)
         on_paused = self.on_paused if checks_source else "log"
         self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)

@@ -95,7 +95,7 @@ def _fields(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 def _objects(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; none of what is no list."""
     values = value if isinstance(value, list) else []
-    return [each for each in values if isinstance(each, dict)]
+    return [item for item in values if isinstance(item, dict)]
 
 
 class WorkflowTemplatesOperator(WorkflowOperator):
