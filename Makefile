@@ -142,8 +142,8 @@ docs: setup ## Check the spelling, and build the documentation into build/docs; 
 screenshots: setup ## Take the pictures of the documentation anew, in Chromium (TO=directory)
 	$(BIN)/python -m tools.screenshots $(addprefix --to ,$(TO))
 
-structure: setup ## Measure the structure of the package beside its limits (LIST=1, LOWER=1)
-	$(BIN)/python -m tools.structure $(if $(filter 1,$(LIST)),--list) $(if $(filter 1,$(LOWER)),--lower)
+structure: setup ## Measure the structure of the package (LIST=1 names what was counted)
+	$(BIN)/python -m tools.structure $(if $(filter 1,$(LIST)),--list)
 
 # Without isolation: the backend is the pinned one. With the time of the commit, each build of it is the same.
 dist: setup ## Build sdist and wheel into DIST=dist, and check what a package index would

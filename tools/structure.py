@@ -1,23 +1,24 @@
 """
-``python -m tools.structure``: measures the structure of the package, beside its limits.
+``python -m tools.structure``: measures the structure of the package.
 
-``--list`` names the counted items. ``--lower`` lowers each limit of ``tests/unit/structure_limits.toml`` that
-is above its figure; no limit ever rises but by hand.
+``--list`` names the counted items. The figures are for looking: nothing fails because one grows.
 
-Concepts are the classes, and the functions and methods with a public name. The length of a function is that
-of its signature and body without its docstring. :mod:`tests.structure.trace` traces the path of a message.
+Code lines are those without docstrings, comments, blank lines and imports. Concepts are the classes, and the
+functions and methods with a public name. Decisions are the branches of a function: each condition, loop,
+comprehension, ``except``, ``case``, and further operand of ``and`` and ``or``.
+:mod:`tests.structure.trace` traces the path of a message.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
-import tomllib
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,12 +26,29 @@ from tools.airflow_settings import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "airflow_provider_workflow"
-LONG_FUNCTION_LINES = 40
-LIMITS = ROOT / "tests" / "unit" / "structure_limits.toml"
-"""Figures that the package must not exceed."""
+MANY_DECISIONS = 14
 PATHS = {"dispatch": "dispatch operator", "sensor": "deferred sensor"}
 """The traces of :mod:`tests.structure.trace`, and their names in the table."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.comprehension,
+    ast.ExceptHandler,
+    ast.Assert,
+    ast.match_case,
+)
+NOT_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 
 Figures = dict[str, float]
 Names = dict[str, list[str]]
@@ -53,19 +71,39 @@ def concepts(tree: ast.Module) -> int:
     )
 
 
-def long_functions(name: str, tree: ast.Module) -> Iterator[str]:
-    """The functions and methods of a module that are too long, with their length."""
-    for node in ast.walk(tree):
+def code_lines(source: str) -> int:
+    """The number of lines with code, without docstrings, comments, blank lines and imports."""
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_text or isinstance(node, (ast.Import, ast.ImportFrom)):
+            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NOT_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - left_out)
+
+
+def decisions(function: ast.AST) -> int:
+    """The number of branches of a function, without those of the functions inside it."""
+    number = 0
+    for node in ast.iter_child_nodes(function):
         if isinstance(node, FUNCTIONS):
-            lines = _length(node)
-            if ast.get_docstring(node) is not None:
-                lines -= _length(node.body[0])
-            if lines > LONG_FUNCTION_LINES:
-                yield f"{name}.{node.name} ({lines} lines)"
+            continue
+        number += isinstance(node, BRANCHES) + decisions(node)
+        if isinstance(node, ast.BoolOp):
+            number += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            number += len(node.ifs)
+    return number
 
 
-def _length(node: ast.stmt) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
+def functions_with_many_decisions(name: str, tree: ast.Module) -> Iterator[str]:
+    """The functions and methods of a module that decide too much to be read at once."""
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS) and (number := decisions(node)) > MANY_DECISIONS:
+            yield f"{name}.{node.name} ({number} decisions)"
 
 
 def measure(folder: Path = PACKAGE) -> tuple[Figures, Names]:
@@ -76,22 +114,17 @@ def measure(folder: Path = PACKAGE) -> tuple[Figures, Names]:
     """
     sources = read(folder)
     trees = {name: ast.parse(text) for name, text in sources.items()}
-    lines = {name: text.splitlines() for name, text in sources.items()}
     emulator = [name for name in sources if name.split(".")[0] == "emulator"]
     figures: Figures = {}
     for part, members in {
         "without emulator": sources.keys() - set(emulator),
         "emulator": emulator,
     }.items():
-        figures[f"files, {part}"] = len(members)
-        figures[f"lines, {part}"] = sum(len(lines[name]) for name in members)
+        figures[f"code lines, {part}"] = sum(code_lines(sources[name]) for name in members)
         figures[f"concepts, {part}"] = sum(concepts(trees[name]) for name in members)
-    figures["lines of a file, maximum"] = max(map(len, lines.values()))
-    widths = [len(line) for module in lines.values() for line in module if line.strip()]
-    figures["mean width of a line"] = round(statistics.mean(widths), 2)
-    long = [text for name, tree in trees.items() for text in long_functions(name, tree)]
-    label = f"functions over {LONG_FUNCTION_LINES} lines"
-    return {**figures, label: len(long)}, {label: long}
+    many = [text for name, tree in trees.items() for text in functions_with_many_decisions(name, tree)]
+    label = f"functions with over {MANY_DECISIONS} decisions"
+    return {**figures, label: len(many)}, {label: many}
 
 
 def trace() -> tuple[Figures, Names]:
@@ -128,33 +161,14 @@ def _traced(path: str) -> dict[str, list[str]]:
     return files
 
 
-def limits() -> Figures:
-    """The limit of each figure that has one."""
-    stored: Figures = tomllib.loads(LIMITS.read_text())
-    return stored
-
-
-def lower(figures: Figures) -> None:
-    """Lower each limit that is above its figure to it."""
-    text = LIMITS.read_text()
-    for label, limit in limits().items():
-        if figures[label] < limit:
-            text = text.replace(f'"{label}" = {limit:g}\n', f'"{label}" = {figures[label]:g}\n')
-    LIMITS.write_text(text)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tools.structure", description=__doc__)
-    parser.add_argument("--lower", action="store_true", help="lower the limits to the figures")
     parser.add_argument("--list", action="store_true", help="name the counted items")
     options = parser.parse_args(arguments)
     figures, names = (measured | traced for measured, traced in zip(measure(), trace(), strict=True))
-    print(f"{'':40}  {'now':>8}  {'limit':>8}")
     for label, value in figures.items():
-        print(f"{label:40}  {value:>8,g}  {limits()[label]:>8,g}")
-    if options.lower:
-        lower(figures)
+        print(f"{label:40}  {value:>8,g}")
     for label, items in names.items() if options.list else ():
         print("\n".join([f"\n{label}:", *(f"  {item}" for item in items)]))
 
