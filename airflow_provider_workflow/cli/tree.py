@@ -81,7 +81,7 @@ SINCE = _arg(
 )
 REASON = _arg(
     "--reason",
-    choices=("rejected", "expression", "invalid", "unmatched", "target", "failed"),
+    choices=("rejected", "expression", "invalid", "unmatched", "target", "undecided", "failed"),
     help="only with this reason: %(choices)s",
 )
 

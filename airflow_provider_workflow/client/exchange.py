@@ -94,6 +94,11 @@ LONGEST_WAIT_SECONDS = 60.0
 Maximum time that a call waits until the service accepts calls again; ``RateLimitError`` says that it takes
 longer.
 """
+LEASE_BYTES = 4_000_000
+"""
+Maximum size of the answer to a lease, if its messages are as large as those before. A task needs about 22
+bytes of memory for each of them, 90 MB in all.
+"""
 LARGE_LEASE = 4_000
 """Bytes; like ``LARGE_BODY``, for an answer that takes 40 times as long if it has a defect."""
 _HEADERS = {
@@ -202,11 +207,11 @@ class BaseClient:
             read = partial(call.read, answer)
             large = LARGE_LEASE if call.name == "lease_messages" else LARGE_BODY
             value: T = (yield InThread(read)) if len(answer.body) > large else read()
-            lease: Any = value
-            if call.name == "lease_messages" and lease["results"]:
-                average = len(answer.body) / len(lease["results"])
-                # By the average; the next messages may be twice as large.
-                _fitting[place] = max(1, int(call.limit / 2 / average))
+            if call.name == "lease_messages":
+                count = partial(_fitting_after, value, len(answer.body))
+                fitting = (yield InThread(count)) if len(answer.body) > LEASE_BYTES / 100 else 100
+                # A large message is remembered for a few leases.
+                _fitting[place] = min(fitting, 2 * _fitting.get(place, 100))
             return value
         except TransportError as unreadable:
             text = str(unreadable)
@@ -324,6 +329,22 @@ class BaseClient:
 
 _fitting: dict[tuple[str, str], int] = {}
 """How many messages a lease can have; by base URL and path."""
+
+
+def _fitting_after(lease: Any, size: int) -> int:
+    """
+    How many messages as large as the largest one of a lease fit into the next one.
+
+    :param size: bytes of the answer.
+    """
+    messages = lease["results"]
+    if len(messages) < 2:
+        return max(1, LEASE_BYTES // size)
+    try:
+        largest = max(len(_ENCODER.encode(message)) for message in messages)
+    except RecursionError:  # nested too deep to be measured
+        largest = size
+    return max(1, LEASE_BYTES // largest)
 
 
 def _too_large(call: Call[Any], settings: Settings) -> TransportError:

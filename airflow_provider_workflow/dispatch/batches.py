@@ -4,8 +4,7 @@ Messages in batches: lease some, call a function with them, acknowledge them; un
 Messages are acknowledged only after the function has returned, so each is processed at least once. Any
 message may end the process, and must not use up the deliveries of sound ones:
 
-- The first lease of a drain is one message. The next ones double, up to ``batch_size``, until one brings a
-  message that was delivered before: then the next is one message again.
+- Until the function has processed a message, leases have one. Then they grow (:mod:`.lease_size`).
 - Messages share a call only if no earlier delivery may have called the function. Of the others, a lease
   calls one, alone, and releases the rest.
 - A message for which the function fails alone keeps its lease. A batch for which it raises is released.
@@ -39,6 +38,7 @@ from airflow_provider_workflow.dispatch.lease import (
     lease_once,
     without_lease,
 )
+from airflow_provider_workflow.dispatch.lease_size import LeaseSize
 from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
 from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
@@ -84,7 +84,11 @@ class Batches:
     _outcomes: Outcomes = field(init=False)
     _letters: DeadLetters | None = None
     _leased: int = 0
-    _next_size: int = 1
+    _size: LeaseSize = field(init=False)
+    _processed: set[str] = field(default_factory=set)
+    """Ids of the messages of a lease that the function processed."""
+    _released: set[str] = field(default_factory=set)
+    """Ids of the messages of a lease that were released."""
     _uncalled: set[str] = field(default_factory=set)
     _postponed: set[str] = field(default_factory=set)
     _finished: list[str] = field(default_factory=list)
@@ -101,6 +105,7 @@ class Batches:
         :raises Exception: what the function raised.
         """
         self._outcomes = Outcomes(self.inbox, self.attempt)
+        self._size = LeaseSize(self.limits.lease_limit, self.attempt)
         self._inbox_id = self.hook.get_inbox(self.inbox)["id"]
         if (rules := self.dead_letter_rules) is not None:
             self.runs.check_target(rules.dag_id)
@@ -120,7 +125,7 @@ class Batches:
         while not self._outcomes.may_be_broken and (most is None or most > self._leased):
             if self.ended is not None:
                 raise self.ended
-            count = min(self._next_size, limits.lease_limit)
+            count = self._size.next if self._has_processed else 1
             if most is not None:
                 count = min(count, most - self._leased)
             seconds = limits.lease_seconds
@@ -139,9 +144,11 @@ class Batches:
                 self._check_that_nothing_is_leased()
                 return
             self._leased += len(lease.messages)
-            was_delivered = any(self._calls(message) > 1 for message in lease.messages)
+            unexplained = {message["id"] for message in lease.messages if self._calls(message) > 1}
             self._work_on(lease)
-            self._next_size = 1 if was_delivered or not self._has_processed else self._next_size * 2
+            decided = set(lease.message_ids) - self._released
+            is_explained = unexplained.isdisjoint(self._processed)
+            self._size.add_lease(count, len(decided), is_explained=is_explained)
 
     @property
     def _has_processed(self) -> bool:
@@ -169,6 +176,7 @@ class Batches:
     def _work_on(self, lease: HeldLease) -> None:
         """Process the messages of a lease, and release those that the function was not called for."""
         self._uncalled, self._finished = set(lease.message_ids), []
+        self._processed, self._released = set(), set()
         try:
             self.working = True
             if self.ended is not None:
@@ -222,6 +230,7 @@ class Batches:
         took, is_late = clock.monotonic() - began_at, lease.seconds_left() <= 0
         self._uncalled.difference_update(message["id"] for message in batch)
         self._finished = [message["id"] for message in batch if message["id"] not in causes]
+        self._processed.update(self._finished)
         self._outcomes.add_call(self._finished, len(causes))
         self._acknowledge(lease)
         for message in batch:
@@ -335,6 +344,7 @@ class Batches:
         ids = list(message_ids)
         self._uncalled.difference_update(ids)
         self._postponed.update(ids)
+        self._released.update(ids)
         lease.release(self.hook, ids)
 
 

@@ -57,6 +57,7 @@ class Reason(StrEnum):
     INVALID = "invalid"  #: its payload does not fit the schema
     UNMATCHED = "unmatched"  #: no route takes it
     TARGET = "target"  #: the target starts no runs, and the service would soon quarantine the message
+    UNDECIDED = "undecided"  #: its earlier deliveries ended without a decision, as if it kills the process
     FAILED = "failed"  #: the function of a ``@task.workflow_inbox`` failed for it
 
 

@@ -4,13 +4,15 @@ Lease, start, acknowledge: the drain that sensor, operator and command line shar
 A message is acknowledged only after its run exists. If the process is killed in between, the message is
 redelivered, and its run is found by its id.
 
-A message has about five deliveries: a broken target must not use them up, and rejected messages must not hold
-up those behind them. So a drain *probes*: until it has started a run of a target it leases single messages.
+A message has about five deliveries. Neither a broken target, nor a message that kills the process, nor a
+lease that is too large for its memory may use up those of others. So a drain *probes*: until it has started
+or found a run of a target it leases single messages. Then leases grow (:mod:`.lease_size`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,11 +31,13 @@ from airflow_provider_workflow.dispatch.lease import (
     MARGIN_SECONDS,
     HeldLease,
     check_source,
+    deliveries,
     is_first,
     lease_once,
     without_lease,
 )
-from airflow_provider_workflow.dispatch.rejections import Rejection, Rejections, target_error
+from airflow_provider_workflow.dispatch.lease_size import LeaseSize
+from airflow_provider_workflow.dispatch.rejections import UNDECIDED, Rejection, Rejections, target_error
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
@@ -93,8 +97,21 @@ class Dispatcher:
     _ends_at: float = 0.0
     _seconds_per_message: float = 0.0
     _target_error: TargetError | None = None
+    _found: set[str] = field(default_factory=set)
+    """Targets of which a run was found, and that have rejected no message since."""
+    _released: set[str] = field(default_factory=set)
+    """Ids of the messages that this drain released, which explains their next delivery."""
+    _unexplained: int = 0
+    """Redelivered messages of a lease whose runs were started only now."""
     _finished: dict[str, tuple[HeldLease, list[str]]] = field(default_factory=dict)
+    _finished_of: Counter[str] = field(default_factory=Counter)
+    """Number of finished messages by lease id."""
     _acknowledgement_error: WorkflowError | None = None
+
+    @cached_property
+    def size(self) -> LeaseSize:
+        """The number of messages of the next lease, as far as the target is known to work."""
+        return LeaseSize(self.limits.lease_limit, self.attempt)
 
     @cached_property
     def _runs(self) -> InboxRuns:
@@ -144,7 +161,7 @@ class Dispatcher:
         try:
             if lease is not None:
                 self._inbox_id = lease.inbox_id
-                self._work_on(lease)
+                self._work_on(lease, len(lease.messages))
             drained = self._lease_on()
         except Exception as error:
             failure = error
@@ -197,14 +214,14 @@ class Dispatcher:
         :raises TargetError: Airflow does not count the unfinished runs.
         """
         limits = self.limits
-        count = min(limits.lease_limit, self._most_messages - self.counts.handled)
+        count = min(self.size.next, self._most_messages - self.counts.handled)
         if count > 0 and limits.max_unfinished_runs is not None:
             unfinished = max(self.task_runs.unfinished(dag_id) for dag_id in self.routes.dag_ids)
             count = min(count, limits.max_unfinished_runs - unfinished)
         # A target may be broken. After a failed try any of several targets may be the cause.
         is_first_try = self.attempt == 1
-        is_proven = self.started if is_first_try else self.started.issuperset(self.routes.dag_ids)
-        if not is_proven:
+        known, targets = self.started | self._found, set(self.routes.dag_ids)
+        if not (known if is_first_try else known >= targets):
             return max(0, min(count, 1)), limits.lease_seconds if is_first_try else PROBE_SECONDS
         # At the last pace, only what can be started in time: others lose a delivery.
         seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
@@ -235,13 +252,17 @@ class Dispatcher:
                 return Drained.NO_CAPACITY
             if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
                 return Drained.EMPTY
-            self._work_on(lease)
+            self._work_on(lease, count)
 
     # Starting
 
-    def _work_on(self, lease: HeldLease) -> None:
-        """Start the runs of one lease, acknowledge the messages that have theirs, and release the rest."""
-        due, began_at = list(lease.messages), clock.monotonic()
+    def _work_on(self, lease: HeldLease, requested: int) -> None:
+        """
+        Start the runs of one lease, acknowledge the messages that have theirs, and release the rest.
+
+        :param requested: how many messages the lease could have had.
+        """
+        due, began_at, self._unexplained = list(lease.messages), clock.monotonic(), 0
         try:
             self.working = True
             if self.ended is not None:
@@ -250,7 +271,8 @@ class Dispatcher:
             self.working = False
             tried = len(lease.messages) - len(due)
             self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
-            if len(self._finished.get(lease.lease_id, (lease, []))[1]) < tried:
+            self.size.add_lease(requested, tried, is_explained=not self._unexplained)
+            if self._finished_of.pop(lease.lease_id, 0) < tried:
                 # After the end of the lease the drain would lease the same messages again.
                 self._ends_at = min(self._ends_at, lease.ends_at)
             self._acknowledge()
@@ -271,6 +293,7 @@ class Dispatcher:
                 len(lease.messages),
                 MARGIN_SECONDS,
             )
+        self._released.update(message["id"] for message in due)
         lease.release(self.hook, [message["id"] for message in due])
 
     def _start_runs(self, lease: HeldLease, due: list[types.LeasedMessage]) -> None:
@@ -297,22 +320,37 @@ class Dispatcher:
         :return: whether the message may be acknowledged for it.
         :raises TargetError: no run of any message can be started now.
         """
+        if self._dead_letters is not None and self._dead_letters.is_found(message):
+            return True
+        # An expression may read a value that changes, and must not choose a second DAG; and a message
+        # that has its run is not rejected. The run of its key exempts it from no check.
+        is_looked_up = len(self.routes.dag_ids) > 1 or not is_first(message)
+        run = self._find_run(message) if is_looked_up else None
+        if run is not None and run[0] is not Start.REPEATED:
+            self._record(*run, message)
+            return True
+        if deliveries(message) > 1:
+            # It may have killed the process. If it does so again, that costs nothing that is done.
+            self._acknowledge()
+        return self._try(message, lease, run)
+
+    def _try(self, message: types.LeasedMessage, lease: HeldLease, run: tuple[Start, str] | None) -> bool:
+        """
+        Check a message, and start its run.
+
+        :param run: that of its business key, if there is one.
+        :return: whether the message may be acknowledged for it.
+        :raises TargetError: no run of any message can be started now.
+        """
         dag_ids = self.routes.dag_ids
         dag_id = dag_ids[0] if len(dag_ids) == 1 else None
         try:
-            if self._dead_letters is not None and self._dead_letters.is_found(message):
-                return True
-            # An expression may read a value that changes, and must not choose a second DAG; and a message
-            # that has its run is not rejected. The run of its key exempts it from no check.
-            is_looked_up = len(dag_ids) > 1 or not is_first(message)
-            run = self._find_run(message) if is_looked_up else None
-            if run is not None and run[0] is not Start.REPEATED:
-                self._record(*run, message["id"])
-                return True
             dag_id = self.routes.target(without_lease(message))
             if dag_id is None:
                 self._rejections.leave_unmatched(message, lease)
                 return False
+            if run is None and self._rejections.bury_undecided(Rejection(message, lease, dag_id, UNDECIDED)):
+                return True
             if self.check_payload is not None:
                 self.check_payload(message.get("payload"))
             if self.routes.has_keys and self.routes.key(without_lease(message)) is None:
@@ -321,7 +359,7 @@ class Dispatcher:
                 # Airflow may have taken long to answer what it was asked before.
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
                 return False
-            self._record(*(run or (self._start_run(dag_id, message, lease), dag_id)), message["id"])
+            self._record(*(run or (self._start_run(dag_id, message, lease), dag_id)), message)
         except (UnroutableError, InvalidPayloadError) as error:
             reason = Reason.INVALID if isinstance(error, InvalidPayloadError) else Reason.EXPRESSION
             self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)), reason)
@@ -330,6 +368,7 @@ class Dispatcher:
             self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)))
             return False
         except RunRejected as error:
+            self._found.discard(str(dag_id))
             self._rejections.reject(Rejection(message, lease, dag_id, str(error)))
             return False
         return True
@@ -354,11 +393,14 @@ class Dispatcher:
                 self._rejections.blame_target(Rejection(message, lease, dag_id, str(error)))
             raise
 
-    def _record(self, outcome: Start, dag_id: str, message_id: str) -> None:
+    def _record(self, outcome: Start, dag_id: str, message: types.LeasedMessage) -> None:
         if outcome is Start.STARTED:
             # An existing run shows nothing: Airflow finds it before it checks the request.
             self._rejections.start(dag_id)
-        self.counts.count(outcome.value, message_id)
+            self._unexplained += deliveries(message) > 1 and message["id"] not in self._released
+        else:
+            self._found.add(dag_id)
+        self.counts.count(outcome.value, message["id"])
         observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
     # Acknowledging
@@ -367,6 +409,7 @@ class Dispatcher:
         """A message has its run or its dead letter, and may be acknowledged."""
         small_lease = replace(lease, messages=[])  # a drain may have many
         self._finished.setdefault(lease.lease_id, (small_lease, []))[1].append(message_id)
+        self._finished_of[lease.lease_id] += 1
 
     def _acknowledge(self, *, at_the_end: bool = False) -> None:
         """Acknowledge what is finished; after a failure nothing is sent until the end of the drain."""

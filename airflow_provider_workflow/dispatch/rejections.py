@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 
 from airflow_provider_workflow import observers, types
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.dead_letters import DeadLetters, Reason, is_on_last_safe_delivery
+from airflow_provider_workflow.dispatch.dead_letters import (
+    LAST_SAFE_DELIVERY,
+    DeadLetters,
+    Reason,
+    is_on_last_safe_delivery,
+)
 from airflow_provider_workflow.dispatch.lease import HeldLease, deliveries
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
@@ -28,6 +33,7 @@ log = logging.getLogger(__name__)
 MOST_IN_A_ROW = 20
 """After so many rejections in a row a target that worked may be broken now."""
 MOST_PROBES = 128
+UNDECIDED = "its earlier deliveries ended without a decision; it may kill the process that works on it"
 REDELIVERED_PROBES = 32
 """From the second try on, so many redelivered messages do not count as probes."""
 
@@ -152,6 +158,25 @@ class Rejections:
         is_due = is_on_last_safe_delivery(rejection.message)
         if not (is_due and self._try_dead_letter(rejection, Reason.TARGET)):
             self._leave(rejection)
+
+    def bury_undecided(self, rejection: Rejection) -> bool:
+        """
+        Start the dead letter of a message whose earlier deliveries ended without a decision.
+
+        The fourth delivery is still tried, as a target that was broken may be correct by then. The fifth is
+        the last one, so it starts with the dead letter: the message may kill the process that tries it.
+
+        :return: whether the message has a dead letter now. If not, its run is tried, as it is lost otherwise.
+        """
+        message, lease = rejection.message, rejection.lease
+        if deliveries(message) <= LAST_SAFE_DELIVERY or self.dead_letters is None:
+            return False
+        if lease.seconds_left() <= 0:
+            return False
+        if not self.dead_letters.start(message, rejection.dag_id, Reason.UNDECIDED, rejection.cause):
+            return False
+        self.finish(lease, message["id"])
+        return True
 
     def leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
         """No route takes a message: it is left to its lease, or becomes a dead letter."""

@@ -126,7 +126,8 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
     """
     Starts one DAG run for each message of an inbox: the base class of the dispatch operator and the sensor.
 
-    By default it is retried, with pauses that double from 10 s to 10 minutes.
+    By default it is retried, with pauses that double from 10 s to 2 minutes: sound messages wait that long
+    behind one that kills its process.
 
     :param inbox: id or name of the inbox (templated).
     :param trigger_dag_id: DAG to start for each message, or DAG ids with the JMESPath expression that
@@ -170,6 +171,7 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"trigger_dag_id": "json"}
     operator_extra_links = (StartedRunsLink(),)
+    LONGEST_PAUSE = timedelta(minutes=2)
     ON_PAUSED: ClassVar[tuple[str, ...]] = ("fail", "log")
     """The values of ``on_paused``."""
     MAY_START_NONE: ClassVar[bool] = False

@@ -59,7 +59,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     inbox, it is missing or failed to initialize, or credentials are rejected, the second try fails the task.
     The next run then waits for 6 hours before it fails again, or is skipped.
 
-    By default it retries errors for two and a half hours (20 retries); ``acknowledge="auto"`` needs 1 or
+    By default it retries errors for two and a half hours (75 retries); ``acknowledge="auto"`` needs 1 or
     more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
 
     :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
@@ -76,7 +76,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     ON_PAUSED = ("fail", "wait")
     MAY_START_NONE = True
-    RETRIES = 20
+    RETRIES = 75
     counts: Counts
     """The outcomes of messages so far, once the task runs."""
     _failed_polls = 0

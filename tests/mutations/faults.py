@@ -33,11 +33,28 @@ OF_DISPATCH = faults(
         },
         "Dispatcher._start": {
             "do not look for the dead letter of a redelivered message": never("is_found"),
-            "acknowledge a message whose run was rejected": returning("True", after="reject"),
-            "acknowledge an unmatched message": returning("True", after="leave_unmatched"),
             "start a run of another DAG for a redelivered message": never("is_looked_up"),
             "acknowledge an unmatched message for the run of its key": without("REPEATED"),
+            "acknowledge nothing before a message that may kill the process": never("deliveries"),
+        },
+        "Dispatcher._try": {
+            "acknowledge a message whose run was rejected": returning("True", after="reject"),
+            "acknowledge an unmatched message": returning("True", after="leave_unmatched"),
             "start runs of messages that do not fit the schema": dropped("check_payload"),
+            "lease many messages after a target with a found run has rejected one": dropped("discard"),
+        },
+        "Rejections.bury_undecided": {
+            "start no dead letter of a message that kills the process": always("LAST_SAFE_DELIVERY"),
+            "acknowledge an undecided message without its dead letter": never("start"),
+        },
+        "LeaseSize.next": {
+            "lease as many messages as allowed at once": becomes("min(self._size, _)", "self.limit"),
+            "lease as many messages as the try that was killed": becomes(
+                "self.limit >> self.attempt - 1", "self.limit"
+            ),
+        },
+        "LeaseSize.add_lease": {
+            "lease many messages after a delivery that nothing explains": never("is_explained"),
         },
         "Dispatcher._acknowledge": {
             "drop the acknowledgement of started runs": dropped("acknowledge"),
@@ -80,7 +97,7 @@ OF_DISPATCH = faults(
             "lease without regard to unfinished runs": becomes(
                 "min(count, limits.max_unfinished_runs - _)", "count"
             ),
-            "lease more than one message first": always("is_proven"),
+            "lease more than one message first": never("known"),
             "lease probes after a failed try for no longer than others": becomes(
                 "limits.lease_seconds if is_first_try else PROBE_SECONDS", "limits.lease_seconds"
             ),
@@ -222,7 +239,9 @@ FAULTS = OF_DISPATCH + faults(
             ),
         },
         "Batches._drain": {
-            "lease many messages beside one that was redelivered": without("was_delivered"),
+            "lease many messages after one that may kill the process": becomes(
+                "unexplained.isdisjoint(...)", "True"
+            ),
             "lease for minutes while the function is broken": becomes(
                 "max(seconds, PROBE_SECONDS)", "seconds"
             ),

@@ -98,6 +98,7 @@ class Airflow:
             starts.dead_letter_issued(process, conf)
         else:
             starts.issued(process, dag_id, conf)
+            self.world.meet_killer(process, conf)
 
         def effect() -> str | None:
             if self.world.draw_airflow_fault():
@@ -166,7 +167,7 @@ class TaskInstance:
             f"{dag_id} {run_ids or states}",
         )
         if dag_id != self.world.plan.dead_letter_dag_id:
-            starts.found(self.world.process, bool(count))
+            starts.found(self.world.process, dag_id, bool(count))
         return count
 
     def get_previous_dagrun(self) -> None:

@@ -47,6 +47,7 @@ class BatchPlan:
     :param kinds: of the messages, by id.
     :param at: seconds after the beginning at which each message is put.
     :param tasks: how many tasks work on the inbox in parallel.
+    :param memory: messages of a lease that a process can hold; a larger one kills it. None for any number.
     """
 
     kinds: dict[str, str]
@@ -60,6 +61,8 @@ class BatchPlan:
     poll_seconds: float
     call_seconds: float
     seconds_a_message: float
+    memory: int | None
+    omits_counts: bool = False
 
 
 def choose(seed: int) -> BatchPlan:
@@ -89,6 +92,7 @@ def choose(seed: int) -> BatchPlan:
         poll_seconds=random.choice((20.0, 120.0, 600.0)),
         call_seconds=random.choice((0.05, 0.3, 2.0)),
         seconds_a_message=random.choice((0.0, 0.05, 0.3)),
+        memory=random.choice((None, None, 3, 10, 40)),
     )
 
 
@@ -284,6 +288,16 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     :param lines: receives the history.
     :return: the rule that does not hold; empty if all hold.
     """
+    return play_plan(choose(seed), seed, lines)
+
+
+def play_plan(plan: BatchPlan, seed: int, lines: list[str] | None = None) -> str:
+    """
+    Play the history of a plan.
+
+    :param seed: of what is drawn while it is played.
+    :return: as :func:`play`.
+    """
     random = Random(seed + 2)
     made_up = SimpleNamespace(uuid4=lambda: UUID(int=random.getrandbits(128)), UUID=UUID)
     pytest_plugin.reset()
@@ -293,6 +307,6 @@ def play(seed: int, lines: list[str] | None = None) -> str:
         patch.object(observers, "tell", lambda *_, **__: None),
         patch.object(lease, "quarantine_check_seconds", lambda: 0.0),
     ):
-        world = BatchWorld(choose(seed), seed, lines)
+        world = BatchWorld(plan, seed, lines)
         with clock.use(world.clock):
             return world.play()

@@ -89,6 +89,7 @@ class Seen:
     :param attempt: number of its try, from 1; each failed poll counts as one.
     :param is_trigger: whether it leases only.
     :param started: targets of which it has started a run in this poll.
+    :param found: targets of which it has found a run in this poll, and that have rejected nothing since.
     :param rejected_by: the target of each rejection of this poll, and whether the message was new.
     :param faulty: the start that Airflow answered with 5xx, until it is known whether the run exists.
     :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
@@ -102,6 +103,7 @@ class Seen:
     attempt: int = 1
     is_trigger: bool = False
     started: set[str] = field(default_factory=set)
+    found: set[str] = field(default_factory=set)
     rejected_by: list[tuple[str, bool]] = field(default_factory=list)
     faulty: tuple[Held, str, str] | None = None
     failed: bool = False
@@ -123,7 +125,8 @@ class Seen:
     @property
     def is_probing(self) -> bool:
         """Whether it leases one message at a time."""
-        return not (self.started if self.attempt == 1 else self.started.issuperset(self.dag_ids))
+        known = self.started | self.found
+        return not (known if self.attempt == 1 else known.issuperset(self.dag_ids))
 
     @property
     def unproven(self) -> int:

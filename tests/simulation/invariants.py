@@ -13,8 +13,11 @@ The rules for the end of a history, when nothing was disturbed for long enough.
     the drain that was told of the rejection started another run of the same target, or from its fourth
     delivery on, if that drain requested its run. A message is quarantined only if each of its last two
     deliveries ended without a decision.
+14. A process raises what a task may raise, and nothing else (``listeners.py``).
 15. Where that is said, each sound message has its run within some minutes; one that a killed process leased,
     within some minutes of the end of its lease.
+16. Where only messages and the size of leases kill processes, no sound message is quarantined, and none is a
+    dead letter; with a dead-letter DAG each message that kills is one.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulation.plan import NORMAL
+from tests.simulation.plan import KILLER, NORMAL
 
 if TYPE_CHECKING:
     from tests.simulation.held import Key
@@ -34,6 +37,8 @@ def check(world: World) -> str:
     """The first rule that does not hold; empty if all do."""
     if world.ledger.violation:
         return world.ledger.violation
+    if (lost := next(filter(partial(_is_lost, world), world.messages), None)) is not None:
+        return f"rule 16: {world.messages[lost].kind} {lost[1]} is not where it should be"
     if (late := next(filter(partial(_is_late, world), world.messages), None)) is not None:
         return f"rule 15: {late[1]} has no run within {world.plan.longest_wait:.0f} s"
     find = _with_dead_letters if world.plan.dead_letter_dag_id else _without
@@ -62,6 +67,9 @@ def _with_dead_letters(world: World, key: Key) -> str:
     if not world.plan.ends(kind):
         return what if runs or letters or key in ledger.done else ""
     if not runs and not letters and _is_quarantined(world, key):
+        if world.plan.omits_counts:
+            # Nobody knows that its next delivery is the last one.
+            return "" if _was_disturbed(world, key, 0) else f"{what}, and is quarantined"
         last = ledger.deliveries[key][-2:]
         undecided = all(ledger.starts.is_undecided(key, each) for each in last)
         return "" if undecided else f"{what}, and is quarantined"
@@ -91,6 +99,16 @@ def _was_disturbed(world: World, key: Key, ends: int) -> bool:
         or any(world.is_odd(key[0], each) for each in held.counts)
         for held in world.ledger.deliveries[key]
     )
+
+
+def _is_lost(world: World, key: Key) -> bool:
+    """Whether a sound message paid for others that kill processes, or one of these is no dead letter."""
+    plan, kind, is_dead = world.plan, world.messages[key].kind, bool(world.ledger.dead_letters.get(key))
+    if not plan.spares_sound:
+        return False
+    if kind == KILLER and plan.memory is None and plan.dead_letter_dag_id is not None:
+        return not is_dead
+    return kind == NORMAL and (is_dead or _is_quarantined(world, key))
 
 
 def _is_late(world: World, key: Key) -> bool:

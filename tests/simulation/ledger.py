@@ -2,9 +2,10 @@
 What is observed in a history, and the rules that must hold at each moment.
 
 1. A message is acknowledged only if it has a run or a dead letter at that moment.
-4. A poll that has not started a run of a target leases one message at a time (a probe), after a failed try
-   for an hour. It leases nothing more after 1 rejection by targets of which it has started no run; after a
-   failed try 2, then 4, 8 ... 128, each of a message that was not delivered before.
+4. A poll that has neither started nor found a run of a target, or that found one before the target rejected
+   a message, leases one message at a time (a probe), after a failed try for an hour. It leases nothing more
+   after 1 rejection by targets of which it has started no run; after a failed try 2, then 4, 8 ... 128, each
+   of a message that was not delivered before.
 5. After the target failed, a poll leases nothing more, nor messages again that it has left to their lease.
 7. A process that ends, and was not ended, has released what it did not attempt. With a dead-letter DAG it has
    attempted messages on their last safe delivery. A poll that leases or starts more after a failed
@@ -81,7 +82,7 @@ class Ledger:
     def leased(self, process: Process, inbox: str, answer: dict[str, Any], seconds: int) -> None:
         """A lease took effect."""
         deliveries = [
-            (each["id"], each["message_attributes"]["lease_count"])
+            (each["id"], each["message_attributes"]["lease_count"] or 1)
             for each in answer["results"]
             if "id" in each
         ]
@@ -188,6 +189,7 @@ class Ledger:
         seen.failed = seen.troubled = seen.owes_acknowledgement = False
         seen.leases_before, seen.faulty = len(seen.leases), None
         seen.started.clear()
+        seen.found.clear()
         seen.rejected_by.clear()
         seen.failed_acks.clear()
 
@@ -205,6 +207,7 @@ class Ledger:
             seen.attempt += 1
             # What it defers for is probed again.
             seen.started.clear()
+            seen.found.clear()
             seen.rejected_by.clear()
             seen.failed = False
 

@@ -110,7 +110,7 @@ class Listener:
             return
         self.was_killed = process.stopped
         if isinstance(outcome, Killed):
-            self._failed(outcome, world.random.uniform(5.0, HEARTBEAT_SECONDS))
+            self._failed(outcome, world.random.uniform(5.0, world.plan.notice_seconds))
         elif isinstance(outcome, Deferred):
             self._defer(outcome)
         elif isinstance(outcome, BaseException):

@@ -14,6 +14,7 @@ POKE, DEFERRED, OPERATOR = "poke", "deferred", "operator"
 KINDS = (POKE, POKE, DEFERRED, DEFERRED, OPERATOR)
 NORMAL, POISON, UNMATCHED, UNROUTABLE = "normal", "poison", "unmatched", "unroutable"
 INVALID = "invalid"
+KILLER = "killer"
 DEAD_LETTERS = "dead"
 MATCH = "length(payload.items) > `0`"
 """False for an unmatched message, and an error for one that is not routable."""
@@ -27,6 +28,11 @@ CHANGING = {
     "handle_b": "message_attributes.lease_count > `1`",
 }
 """Chooses another DAG for a message that is delivered again."""
+CHANGING_BACK = {
+    "handle": "message_attributes.lease_count != `2`",
+    "handle_b": "message_attributes.lease_count == `2`",
+}
+"""The same, and on a later delivery the first one again."""
 ITEMS: dict[str, Any] = {UNMATCHED: [], UNROUTABLE: 7}
 """Of kinds that ``MATCH`` is not true for."""
 
@@ -34,7 +40,8 @@ ITEMS: dict[str, Any] = {UNMATCHED: [], UNROUTABLE: 7}
 @dataclass(frozen=True)
 class PlannedMessage:
     """
-    :param kind: whether Airflow rejects it, no route takes it, or it does not fit the schema.
+    :param kind: whether Airflow rejects it, no route takes it, it does not fit the schema, or it kills the
+        process that starts its run.
     :param at: seconds after the beginning.
     :param count: deliveries that it has behind it by then.
     """
@@ -79,6 +86,11 @@ class Plan:
     :param pace: what the time of each call is multiplied with.
     :param longest_poll_seconds: the longest pause between two polls; likewise between two tries.
     :param most_kills: processes that are harmed at most.
+    :param notice_seconds: after at most so many seconds Airflow notices that a task was killed.
+    :param memory: messages of a lease that a process can hold; a larger one kills it. None for any number.
+    :param spares_sound: whether a process is killed by messages and leases only, which must not cost sound
+        messages their last delivery.
+    :param omits_counts: whether the service says nothing about deliveries.
     :param longest_wait: seconds after which each sound message must have its run, once nothing is disturbed
         any more or from its arrival on; None if that is not said.
     """
@@ -113,6 +125,10 @@ class Plan:
     longest_poll_seconds: float = 1800.0
     longest_retry_seconds: float = 3600.0
     most_kills: int = 1_000
+    notice_seconds: float = 300.0
+    memory: int | None = None
+    spares_sound: bool = False
+    omits_counts: bool = False
     longest_wait: float | None = None
 
     @property
@@ -128,7 +144,7 @@ class Plan:
     @property
     def changes(self) -> bool:
         """Whether the DAG of a message changes: then nothing may be delayed beyond the safety margin."""
-        return self.targets is CHANGING
+        return self.targets is CHANGING or self.targets is CHANGING_BACK
 
     @property
     def is_alone(self) -> bool:
@@ -145,7 +161,7 @@ def choose(seed: int) -> Plan:
     random = Random(seed)
     disturbed_for = random.choice((300.0, 1200.0, 3600.0, 7200.0))
     release = random.choice(RELEASES)
-    targets = random.choice((ONE, ONE, ONE, TWO, CHANGING))
+    targets = random.choice((ONE, ONE, ONE, TWO, CHANGING, CHANGING_BACK))
     two_inboxes = random.random() < 0.2
     has_dead_letters = random.random() < 0.5
     plan = Plan(
@@ -185,7 +201,26 @@ def choose(seed: int) -> Plan:
         _without_acknowledgements(random, plan)
     elif seed % 20 == 15:
         _longer_than_a_lease(random, plan)
+    elif seed % 20 in (2, 12):
+        _with_killers(random, plan)
+    elif seed % 20 == 7:
+        _without_counts(plan)
     return plan
+
+
+def calm(kind: str, messages: list[PlannedMessage], **changes: Any) -> Plan:
+    """
+    A plan in which nothing is disturbed.
+
+    :param kind: of its only listener, which has the default arguments.
+    :param changes: other choices.
+    """
+    plan = choose(1)
+    _use_defaults(Random(1), plan)
+    plan.inboxes, plan.messages, plan.dead_letter_dag_id = [[kind]], messages, None
+    plan.harm, plan.disturbed_for, plan.quarantine_after = 0.0, 0.0, 5
+    plan.dead_letter_after, plan.run_seconds, plan.notice_seconds = 3, 1.0, 20.0
+    return replace(plan, **changes)
 
 
 def _with_keys(random: Random, plan: Plan) -> None:
@@ -236,11 +271,38 @@ def _longer_than_a_lease(random: Random, plan: Plan) -> None:
     plan.service_faults, plan.harm = random.choice((0.0, 0.03)), 0.0
 
 
+def _with_killers(random: Random, plan: Plan) -> None:
+    """Messages that kill the process that starts their runs, or leases that do, among many sound messages."""
+    _use_defaults(random, plan)
+    plan.inboxes = [[random.choice((POKE, DEFERRED, OPERATOR))]]
+    plan.targets = random.choice((ONE, ONE, TWO))
+    plan.memory = random.choice((None, 3, 10, 40))
+    plan.lease_limit = random.choice((20, 100))
+    number, killers = random.choice((30, 100)), random.choice((0, 1, 5) if plan.memory else (1, 5, 12))
+    poison = random.choice((0.0, 0.0, 0.1, 0.3))
+    kinds = [POISON if random.random() < poison else NORMAL for _ in range(number)]
+    for position in random.sample(range(number), killers):
+        kinds[position] = KILLER
+    spread = random.choice((0.0, 0.0, 600.0))
+    plan.messages = [
+        message_of("m", each, kind, at=random.uniform(0.0, spread)) for each, kind in enumerate(kinds)
+    ]
+    plan.disturbed_for, plan.harm, plan.quarantine_after = 1200.0, 0.0, 5
+    plan.unmatched, plan.spares_sound = "dead_letter", True
+
+
+def _without_counts(plan: Plan) -> None:
+    """The service does not say how often a message was delivered."""
+    plan.omits_counts, plan.quarantine_after = True, 5
+    if plan.changes:
+        plan.targets = TWO
+
+
 def _use_defaults(random: Random, plan: Plan) -> None:
     """A single listener with the default arguments of the sensor, and nothing that disturbs it."""
     plan.inboxes, plan.targets = [[random.choice((POKE, DEFERRED))]], ONE
     plan.lease_limit, plan.lease_seconds, plan.pace = 100, 300, 0.1
-    plan.retries, plan.retry_seconds, plan.longest_retry_seconds = 20, 10.0, 600.0
+    plan.retries, plan.retry_seconds, plan.longest_retry_seconds = 75, 10.0, 120.0
     plan.poll_seconds, plan.longest_poll_seconds = 5.0, 60.0
     plan.max_messages = plan.max_unfinished_runs = None
     plan.on_rejected, plan.silent_fail = "log", False

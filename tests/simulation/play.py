@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from airflow_provider_workflow.dispatch import lease, routing, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.operators import base
 from tests.simulation import invariants
-from tests.simulation.plan import choose
+from tests.simulation.plan import Plan, choose
 from tests.simulation.tasks import CHECK
 from tests.simulation.world import World
 
@@ -78,7 +78,19 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     :param lines: receives the history.
     :return: the rule that does not hold; empty if all hold.
     """
-    world = _now.world = World(choose(seed), lines)
+    return play_plan(choose(seed), lines)
+
+
+def play_plan(
+    plan: Plan, lines: list[str] | None = None, look: Callable[[World], object] = lambda world: None
+) -> str:
+    """
+    Play the history of a plan, within :func:`staged`.
+
+    :param look: called with the world at its end.
+    :return: as :func:`play`.
+    """
+    world = _now.world = World(plan, lines)
     pytest_plugin.reset()
     with clock.use(world.clock), _logging(world):
         try:
@@ -89,6 +101,7 @@ def play(seed: int, lines: list[str] | None = None) -> str:
     if _now.played % HISTORIES_OF_GARBAGE == 0:
         gc.collect()
     rule = invariants.check(world)
+    look(world)
     world.forget()
     return rule
 

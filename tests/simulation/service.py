@@ -90,7 +90,11 @@ class Hook:
         def effect(process: Process, sent_at: float) -> Any:
             answer = world.store.messages.lease(self._id_of(inbox), lease_seconds, lease_limit)
             if answer["lease_id"] is not None:
+                if world.plan.omits_counts:
+                    _forget_counts(answer)
                 ledger.leased(process, inbox, answer, lease_seconds)
+                if world.plan.memory is not None and len(answer["results"]) > world.plan.memory:
+                    world.kill(process, "the size of its lease")
             return {**answer, "sent_at": sent_at}
 
         answer: dict[str, Any] = self._call("lease", effect, f"{lease_limit} for {lease_seconds} s", patient)
@@ -186,6 +190,11 @@ class Hook:
     def _seconds(self) -> float:
         seconds = self.world.latency()
         return min(seconds, HURRIED_SECONDS / 2) if self.is_hurried else seconds
+
+
+def _forget_counts(answer: dict[str, Any]) -> None:
+    for message in answer["results"]:
+        message["message_attributes"] = {**message["message_attributes"], "lease_count": None}
 
 
 def raised(what: str, error: ServiceError) -> WorkflowError:

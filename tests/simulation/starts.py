@@ -126,13 +126,14 @@ class Starts:
 
     def answered(self, process: Process, dag_id: str, existing: bool) -> None:
         """A process knows that a run exists."""
-        if not existing:
-            process.seen.started.add(dag_id)
+        (process.seen.found if existing else process.seen.started).add(dag_id)
 
-    def found(self, process: Process, is_found: bool) -> None:
+    def found(self, process: Process, dag_id: str, is_found: bool) -> None:
         """A process knows whether a target has a run of a message."""
         seen: Seen = process.seen
         faulty, seen.faulty = seen.faulty, None
+        if is_found:
+            seen.found.add(dag_id)
         if faulty is not None and not is_found:
             self._rejected(process, faulty)
 
@@ -140,6 +141,7 @@ class Starts:
         """A process knows that a target rejected a message."""
         held, message_id, dag_id = start
         held.refused.add(message_id)
+        process.seen.found.discard(dag_id)
         process.seen.rejected_by.append((dag_id, held.counts[message_id] == 1))
         self.rejections[held.inbox_id, message_id].add((dag_id, *_poll_of(process)))
 
@@ -257,9 +259,15 @@ class Starts:
             asked = _poll_of(process) in self.asked[key]
             self.must(asked, process, 13, f"{key[1]} is a dead letter that its target was not asked about")
             holds = count >= LAST_SAFE_DELIVERY and message.kind in (NORMAL, POISON)
+        elif reason == "undecided":
+            before = self.ledger.deliveries[key][-2:-1]
+            undecided = all(self.is_undecided(key, held) for held in before)
+            is_excused = message.kind != NORMAL or not self.world.plan.spares_sound
+            holds = count > LAST_SAFE_DELIVERY and undecided and is_excused
         else:
             at_fault = self._is_at_fault(process, key, message.kind, reason)
-            holds = count >= self.world.plan.dead_letter_after and at_fault
+            is_due = count >= self.world.plan.dead_letter_after or self.world.plan.omits_counts
+            holds = is_due and at_fault
         text = f"{message.kind} {key[1]} is a dead letter on delivery {count}: {reason}"
         self.must(holds, process, 13, text)
 

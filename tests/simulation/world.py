@@ -16,8 +16,8 @@ from tests.simulation.airflow import WORKING, Airflow
 from tests.simulation.held import Key, key_of
 from tests.simulation.ledger import Ledger
 from tests.simulation.listeners import Listener
-from tests.simulation.plan import NORMAL, POISON, Episode, Plan, PlannedMessage, message_of
-from tests.simulation.scheduler import START, Doom, Process, Scheduler
+from tests.simulation.plan import KILLER, NORMAL, POISON, Episode, Plan, PlannedMessage, message_of
+from tests.simulation.scheduler import START, Doom, Killed, Process, Scheduler
 from tests.simulation.service import FAULTS
 
 INBOXES = ("orders", "returns")
@@ -69,6 +69,16 @@ class Scene:
         process: Any = getcurrent()
         assert isinstance(process, Process)
         return process
+
+    def kill(self, process: Process, what: str) -> None:
+        """
+        End the running process at once.
+
+        :raises Killed: always.
+        """
+        self.note(process, "is killed by", what)
+        self.scheduler.kill(process, f"killed by {what}")
+        raise Killed
 
     def note(self, process: Process | None, call: str, result: object) -> None:
         """Add a line to the history."""
@@ -239,6 +249,11 @@ class World(Scene):
     def is_poison(self, dag_id: str, conf: dict[str, Any]) -> bool:
         """Whether Airflow rejects every run of a message; the dead-letter DAG takes it."""
         return dag_id != self.plan.dead_letter_dag_id and self.messages[key_of(conf)].kind == POISON
+
+    def meet_killer(self, process: Process, conf: dict[str, Any]) -> None:
+        """End a process that starts the run of a message that kills it."""
+        if self.messages[key_of(conf)].kind == KILLER:
+            self.kill(process, "its message")
 
     def is_odd(self, inbox_id: str, message_id: str) -> bool:
         """Whether a message never starts a run."""

@@ -38,7 +38,7 @@ def test_not_more_messages_are_leased_than_allowed(bench: Workbench) -> None:
     function = Function()
     batches(bench, function, max_messages=4).run()
 
-    assert function.ids == [["a"], ["b", "c"], ["d"]]
+    assert function.ids == [["a"], ["b", "c", "d"]]
     assert bench.states == {"e": "available"}
 
 
@@ -235,15 +235,15 @@ def test_a_function_that_is_broken_is_called_for_few_messages_of_a_try(
 
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(1, 300), (2, 3600)])
-def test_leases_double_to_the_size_of_a_batch_and_after_a_failed_try_the_first_is_an_hour(
+def test_leases_grow_to_the_size_of_a_batch_and_after_a_failed_try_to_half_and_the_first_is_an_hour(
     bench: Workbench, attempt: int, seconds: int
 ) -> None:
     bench.ti.try_number = attempt
-    bench.put("a", "b", "c", "d")
-    batches(bench, Function(), lease_limit=7).run()
+    bench.put(*"abcdefghi")
+    batches(bench, Function(), lease_limit=6 * attempt).run()
 
     leases = [(body["lease_limit"], body["lease_seconds"]) for body in bench.sent("lease")]
-    assert leases == [(1, seconds), (2, 300), (4, 300), (7, 300)]
+    assert leases == [(1, seconds), (4, 300), (6, 300), (6, 300)]
 
 
 def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before(bench: Workbench) -> None:
@@ -259,19 +259,19 @@ def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before
 def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called(bench: Workbench) -> None:
     states: list[dict[str, str]] = []
     function = Function(meanwhile=lambda ids: states.append(bench.states))
-    bench.put("new1", "new2", "new3")
+    bench.put("new1")
     bench.put("old1", "old2", "old3", lease_count=1)
-    bench.put("new4", "new5", "new6", "new7")
+    bench.put("new2", "new3", "new4", "new5")
     batches(bench, function).run()
 
     assert function.ids == [
-        *(["new1"], ["new2", "new3"], ["old3"], ["new4"]),
-        *(["old1"], ["old2"], ["new5"], ["new6", "new7"]),
+        *(["new1"], ["old3"], ["new2"], ["old1"]),
+        *(["old2"], ["new3"], ["new4", "new5"]),
     ]
-    assert bench.lease_sizes == [1, 2, 4, 1, 1, 1, 2, 4]
+    assert bench.lease_sizes == [1, 4, 1, 1, 1, 4, 4]
     # While the first of them is called the others are not held.
-    leased = {message_id for message_id, status in states[2].items() if status == "leased"}
-    assert leased == {"old3", "new4"}
+    leased = {message_id for message_id, status in states[1].items() if status == "leased"}
+    assert leased == {"old3", "new2"}
     assert bench.states == {}
 
 
@@ -281,12 +281,12 @@ def test_messages_that_may_not_wait_are_called_alone_and_are_no_dead_letters_if_
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
     function = Function(meanwhile=lambda ids: fake_clock.advance(180 if ids == ["old2"] else 100))
     bench.allow_dead_letters()
-    bench.put("new1", "new2", "new3")
+    bench.put("new1")
     bench.put("old1", "old2", "old3", lease_count=2)
-    bench.put("new4")
+    bench.put("new2")
     batches(bench, function).run()
 
-    assert function.ids == [["new1"], ["new2", "new3"], ["old1"], ["old2"], ["old3"], ["new4"]]
+    assert function.ids == [["new1"], ["old1"], ["old2"], ["old3"], ["new2"]]
     assert bench.states == bench.dead_letters == {}
 
 
@@ -305,12 +305,12 @@ def test_last_calls_are_made_if_the_lease_may_outlast_them_and_in_turns_of_both_
 def test_messages_released_for_lack_of_time_share_a_call(bench: Workbench, fake_clock: FakeClock) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
     function = Function(meanwhile=lambda ids: fake_clock.advance(140))
-    bench.put("new1", "new2", "new3")
+    bench.put("new1")
     bench.put("old", lease_count=1)
-    bench.put("new4", "new5", "new6")
+    bench.put("new2", "new3", "new4")
     batches(bench, function).run()
 
-    assert function.ids == [["new1"], ["new2", "new3"], ["old"], ["new4"], ["new5", "new6"]]
+    assert function.ids == [["new1"], ["old"], ["new2"], ["new3", "new4"]]
 
 
 @pytest.mark.parametrize("status", ["active", "paused"])
@@ -351,7 +351,7 @@ def test_of_a_batch_with_failed_messages_the_others_are_acknowledged(bench: Work
 
     with pytest.raises(BatchError) as raised:
         batches(bench, function).run()
-    assert function.ids == [["a"], ["b", "c"], ["d", "e"]]
+    assert function.ids == [["a"], ["b", "c", "d", "e"]]
     assert bench.states == {"b": "leased", "d": "leased"}
     assert f"2 messages failed and were not acknowledged: b: {NAMED}; d: {NAMED}" in str(raised.value)
 

@@ -238,14 +238,18 @@ def test_params_that_reject_every_conf_for_an_hour_quarantine_nothing(
     assert bench.states == {}
 
 
-def test_a_run_that_exists_is_no_proof_that_the_target_takes_others(bench: Workbench) -> None:
-    bench.put(*"abc")
+def test_a_target_with_a_run_that_was_found_is_probed_again_once_it_rejects_a_message(
+    bench: Workbench,
+) -> None:
+    bench.put("a", *(f"bad{number}" for number in range(9)))
     bench.start_before("a")
-    bench.supervisor.refuse("b", REJECTED)
+    bench.supervisor.refuse("bad", REJECTED)
+    with pytest.raises(TargetError, match="8 messages were rejected"):
+        bench.dispatcher(attempt=4, lease_limit=16).drain()
 
-    assert isinstance(Listener(bench).next_try(), TargetError)
-    assert leases(bench) == [(1, 300), (1, 300)]
-    assert bench.states == {"b": "leased", "c": "available"}
+    # The larger lease is half of the one that the try before may have died of.
+    assert leases(bench) == [(1, 3600), (2, 300), *[(1, 3600)] * 6]
+    assert bench.service.count("release") == 0
 
 
 def test_a_hand_off_of_which_the_target_rejects_all_is_left_to_its_lease(bench: Workbench) -> None:
@@ -279,7 +283,7 @@ def test_after_a_failed_try_each_of_two_targets_is_probed_before_larger_leases(b
     bench.put("g3", payload={"to": "good"})
     bench.dispatcher({"bad": "payload.to == 'bad'", "good": "payload"}, attempt=2).drain()
 
-    assert leases(bench) == [*[(1, 3600)] * 3, (100, 300), (100, 300)]
+    assert leases(bench) == [*[(1, 3600)] * 3, (4, 300), (4, 300)]
 
 
 def test_a_drain_ends_after_the_lease_in_which_one_of_two_targets_rejects(bench: Workbench) -> None:

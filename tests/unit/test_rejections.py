@@ -100,7 +100,7 @@ def test_no_message_becomes_a_dead_letter_that_the_target_was_not_asked_about(be
     lease.messages.sort(key=lambda message: message["id"] != "good" and not message["id"].startswith("bad"))
     for message in lease.messages:
         message["message_attributes"]["lease_count"] = 1 if message["id"].startswith("bad") else 4
-    lease.messages[0]["message_attributes"]["lease_count"] = 5
+    lease.messages[0]["message_attributes"]["lease_count"] = 4
     bench.supervisor.refuse("bad", REJECTED)
 
     with pytest.raises(TargetError):

@@ -62,10 +62,13 @@ class Workbench:
         )
 
     def ready_dispatcher(self, lease_limit: int = 2, **limits: Any) -> Dispatcher:
-        """One whose target has started a run, so that it no longer probes; it leases two messages by
-        default."""
+        """
+        One whose target has started a run, and that has worked on a lease of ``lease_limit`` messages, so
+        that it no longer probes.
+        """
         dispatcher = self.dispatcher(lease_limit=lease_limit, **limits)
         dispatcher.started.add("handle")
+        dispatcher.size.add_lease(1, lease_limit, is_explained=True)
         return dispatcher
 
     def run_id(self, message_id: str) -> str:

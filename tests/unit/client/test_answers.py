@@ -105,14 +105,25 @@ def test_after_a_lease_that_is_too_large_half_as_many_messages_are_leased(
     assert lease_limits(scripted)[-1] == 100
 
 
-def test_no_more_messages_are_leased_than_fit_into_an_answer_by_the_size_of_the_last_ones(
+def test_no_more_messages_are_leased_than_fit_4_mb_by_the_size_of_the_largest_one(
     make_send: MakeSender, scripted: ScriptedServer
 ) -> None:
-    scripted.answers = [lease(10_000), lease(), lease(100, 100), lease(100)]
+    scripted.answers = [lease(900_000), lease(10), lease(10, 10), lease(10, 1_900_000), lease(), lease(10)]
     send = make_send(scripted.settings())
-    for limit in (1, 100, 100, 100):
-        send(replace(api.lease_messages(SOME_ID, limit), limit=100_000))
-    assert lease_limits(scripted) == [1, 4, 4, 100]
+    for _ in range(6):
+        send(api.lease_messages(SOME_ID, 100))
+    # It is remembered for a few leases.
+    assert lease_limits(scripted) == [100, 4, 8, 16, 2, 4]
+
+
+def test_one_message_is_leased_however_large_the_one_before_was(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [lease(9_000_000), lease(10)]
+    send = make_send(scripted.settings())
+    for _ in range(2):
+        send(api.lease_messages(SOME_ID, 100))
+    assert lease_limits(scripted) == [100, 1]
 
 
 @pytest.mark.parametrize(("name", "large"), [("get_inbox", LARGE_BODY), ("lease_messages", 10_000)])
