@@ -96,7 +96,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
 
     :param inbox: id or name of the inbox (templated).
     :param batch_size: messages per call of the function at most, 1 to 100. The first call has one message,
-        and the number doubles from call to call.
+        and the number grows from call to call.
     :param lease_seconds: length of a lease, 60 to 3600 s. All calls for a lease have 30 s less.
     :param max_messages: messages to lease at most, 1 or more; None until the inbox is empty.
     :param dead_letter_dag_id: DAG to start for a message that the function keeps failing for (templated); the

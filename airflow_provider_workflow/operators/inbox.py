@@ -26,7 +26,7 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
 
     Without capacity (``max_unfinished_runs``), and after 10 minutes or 10,000 messages, it ends. Several
     operators may work on one inbox in parallel: a message still starts one run. By default it has 5 retries,
-    so it retries for five to ten minutes.
+    so it retries for about five minutes.
 
     The task fails without a retry (with one after a notice of messages) while the service has paused the
     inbox and drops new events, the inbox is missing, or the credentials are rejected.

@@ -107,7 +107,7 @@ def test_a_text_is_kept_or_comes_later_or_what_is_wrong_with_it_is_named() -> No
         check_string("name", "a text too long", 12)
 
 
-SECONDS_10, MINUTES_10 = timedelta(seconds=10), timedelta(minutes=10)
+SECONDS_10, MINUTES_2 = timedelta(seconds=10), timedelta(minutes=2)
 NAMES = ("retries", "retry_delay", "retry_exponential_backoff", "max_retry_delay")
 EXPLICIT: dict[str, Any] = {
     "retries": 0,
@@ -138,8 +138,8 @@ def retries_of(task: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("operator", "arguments", "retries", "limit"),
     [
-        (WorkflowInboxSensor, START_RUNS, 20, MINUTES_10),
-        (WorkflowInboxDispatchOperator, START_RUNS, 5, MINUTES_10),
+        (WorkflowInboxSensor, START_RUNS, 75, MINUTES_2),
+        (WorkflowInboxDispatchOperator, START_RUNS, 5, MINUTES_2),
         (WorkflowDeadLetterReplayOperator, {"conf": {}}, 20, timedelta(hours=6)),
     ],
 )
@@ -185,14 +185,14 @@ def test_a_longer_first_pause_raises_the_default_limit_but_not_an_explicit_one()
 
     assert scheduled(dag)["max_retry_delay"] == day
     assert dispatch_operator(retry_delay=86400).max_retry_delay == day
-    assert dispatch_operator(retry_delay=5).max_retry_delay == MINUTES_10
-    assert dispatch_operator(retry_delay=day, max_retry_delay=MINUTES_10).max_retry_delay == MINUTES_10
+    assert dispatch_operator(retry_delay=5).max_retry_delay == MINUTES_2
+    assert dispatch_operator(retry_delay=day, max_retry_delay=MINUTES_2).max_retry_delay == MINUTES_2
     assert dispatch_operator(max_retry_delay=None).max_retry_delay is None
 
 
 @pytest.mark.since(3, 3, "the task state store")
 def test_auto_needs_no_retries_to_be_given_but_rejects_none_at_all() -> None:
-    assert WorkflowInboxSensor(task_id="t", inbox="orders").retries == 20
+    assert WorkflowInboxSensor(task_id="t", inbox="orders").retries == 75
     with a_dag(retries=0), pytest.raises(ValueError, match=r"^retries must be 1 or more"):
         WorkflowInboxSensor(task_id="t", inbox="orders")
 
@@ -217,7 +217,7 @@ def test_the_defaults_of_an_operator_win_over_those_of_the_whole_airflow() -> No
         check=True,
     )
 
-    assert done.stdout.splitlines()[-1] == "20 0:00:10 20 0:00:10 3"
+    assert done.stdout.splitlines()[-1] == "75 0:00:10 75 0:00:10 3"
 
 
 ROUTED = {"task_id": "a", "trigger_dag_id": "handle"}
