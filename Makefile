@@ -108,7 +108,7 @@ test-matrix: setup ## Test on each supported Airflow and Python (MATRIX="3.2:3.1
 	done; result="Passed:$${passed:- none}. Failed:$${failed:- none}."; echo "$$result"; \
 	$(BIN)/python -m tools.evidence "matrix (Airflow:Python)" "$$result" 'make test-matrix$(if $(filter file,$(origin MATRIX)),, MATRIX="$(MATRIX)")'; test -n "$$passed" -a -z "$$failed"
 
-crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n INBOXES=name)
+crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n INBOXES=name MEMORY=MB SIZE=bytes KILLERS=1)
 	$(BIN)/python -m tests.crash
 
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)

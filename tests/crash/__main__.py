@@ -2,8 +2,11 @@
 
 ``MESSAGES`` (in all), ``MINUTES`` (of sabotage), ``KILLS`` (of processes, at least), ``SEED`` and ``INBOXES``
 (such as "crash-sensor crash-notice"; all by default) come from the environment. One in ten messages of the
-recipes with a dead-letter DAG is rejected by its target. Exit code 0 only where every recipe kept its
-promise.
+recipes with a dead-letter DAG is rejected by its target. A kill counts only if the process held leased
+messages. Exit code 0 only where every recipe kept its promise.
+
+With ``MEMORY`` (MB) a task that takes more is killed, messages have ``SIZE`` bytes and come in bursts, and
+leases have up to 100. With ``KILLERS=1`` one of 25 messages ends the process that checks it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.crash.account import Account, table
+from tests.crash.holding import PATH, VARIABLE, Holding
 from tests.crash.memory import Memory
 from tests.crash.recipes import RECIPES, Recipe
 from tests.crash.saboteur import Saboteur
@@ -42,7 +46,9 @@ MENDED_SECONDS = 120.0
 """How long Airflow may take to know that the targets are fixed, after all is started again."""
 MESSAGES_PER_MINUTE = 600
 SECONDS_BETWEEN_ACTS = 5.0
-KILLS_PER_ACT = 0.5
+KILLS_PER_ACT = 0.4
+BURSTS = 4
+"""Messages come in so many bursts where leases should be large."""
 DAG_IDS = ("listen", "drain", "handle_decorated_listener", "work_in_batches", "work_first", "read_events")
 """The listener of each recipe."""
 
@@ -55,6 +61,9 @@ class Plan:
     :param seed: of the saboteur.
     :param kills: the least number of processes that are killed.
     :param recipes: inboxes of the recipes to try; none for all.
+    :param memory: MB that a task may take; 0 for any number.
+    :param size: bytes of a payload, about; 0 for a few.
+    :param killers: whether some messages end the process that checks them.
     """
 
     messages: int
@@ -62,10 +71,13 @@ class Plan:
     seed: int
     kills: int = 0
     recipes: tuple[str, ...] = ()
+    memory: int = 0
+    size: int = 0
+    killers: bool = False
 
     @classmethod
     def of_environment(cls) -> Plan:
-        names = ("MESSAGES", "MINUTES", "SEED", "KILLS", "INBOXES")
+        names = ("MESSAGES", "MINUTES", "SEED", "KILLS", "INBOXES", "MEMORY", "SIZE", "KILLERS")
         chosen = {name: os.environ.get(name) or "" for name in names}
         messages = int(chosen["MESSAGES"] or 300)
         return cls(
@@ -74,6 +86,9 @@ class Plan:
             seed=int(chosen["SEED"] or secrets.randbelow(10**6)),
             kills=int(chosen["KILLS"] or 0),
             recipes=tuple(chosen["INBOXES"].split()),
+            memory=int(chosen["MEMORY"] or 0),
+            size=int(chosen["SIZE"] or 0),
+            killers=chosen["KILLERS"] == "1",
         )
 
     @property
@@ -83,6 +98,8 @@ class Plan:
 
         Few, so that whatever waits is several leases, and tasks are killed while they hold two.
         """
+        if self.memory:
+            return 100
         per_second = self.messages / (self.minutes * 60 * len(self.chosen))
         return max(2, math.ceil(per_second * 4 * LATENCY_SECONDS * 2))
 
@@ -102,6 +119,9 @@ class Plan:
         words = [f"MESSAGES={self.messages}", f"MINUTES={self.minutes:g}", f"SEED={self.seed}"]
         words += [f"KILLS={self.kills}"] if self.kills else []
         words += [f'INBOXES="{" ".join(self.recipes)}"'] if self.recipes else []
+        words += [f"MEMORY={self.memory}"] if self.memory else []
+        words += [f"SIZE={self.size}"] if self.size else []
+        words += ["KILLERS=1"] if self.killers else []
         return " ".join(["make crash-test", *words])
 
 
@@ -110,18 +130,20 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
     announce(plan, chosen)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         service = Service(listener.getsockname()[1])
-    recipes = plan.chosen
+    recipes, holding = plan.chosen, Holding(home / "held")
     with running(plan, chosen, service, home) as airflow:
         airflow.wait_for_dags(DAG_IDS)
-        scene = Scene(
-            airflow, service, home / "worked", {recipe: Account(recipe.name, {}) for recipe in recipes}
-        )
+        accounts = {recipe: Account(recipe.name, {}) for recipe in recipes}
+        scene = Scene(airflow, service, home / "worked", accounts, plan.size, plan.killers)
         # A recipe that does nothing even when nobody disturbs it would be a fault of this test.
         for recipe in recipes:
             scene.put(recipe, -1)
         assert scene.settles(UNDISTURBED_SECONDS, recipes), table(scene.counted().values())
         memory = Memory(airflow)
-        with Saboteur(airflow, service, plan.seed, plan.seconds_between_acts, LEASE_SECONDS + 10) as saboteur:
+        with Saboteur(
+            *(airflow, service, plan.seed, plan.seconds_between_acts, LEASE_SECONDS + 10),
+            *(holding, plan.memory or None),
+        ) as saboteur:
             put_steadily(plan, scene, saboteur, recipes, memory)
             while saboteur.kills < plan.kills:
                 time.sleep(1)
@@ -172,10 +194,11 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memo
     kept = all(recipe.kept(account) for recipe, account in accounts.items())
     print("Every promise was kept." if kept else "A PROMISE WAS BROKEN.")
     lost = sum(account.lost for account in accounts.values())
+    sound = sum(account.sound_dead_letters for account in accounts.values())
     twice = sum(account.duplicates for recipe, account in accounts.items() if recipe.once)
     put = sum(len(account.put) for account in accounts.values())
-    acts = f"{saboteur.kills} kills among {saboteur.done.total()} acts"
-    result = f"{put} messages, {acts}: {lost} lost, {twice} twice"
+    acts = f"{saboteur.kills} kills of processes that held messages, among {saboteur.done.total()} acts"
+    result = f"{put} messages, {acts}: {lost} lost, {twice} twice, {sound} sound ones dead letters"
     record("crash test", f"{result}. MB, first and last third: {memory.summary()}", plan.command)
     return kept
 
@@ -202,6 +225,8 @@ def running(plan: Plan, chosen: Topology, service: Service, home: Path) -> Itera
         **HEALING,
         "WORKFLOW_CRASH_WORKED": str(worked),
         "WORKFLOW_CRASH_LEASE_LIMIT": str(plan.lease_limit),
+        VARIABLE: str(home / "held"),
+        "AIRFLOW__WORKFLOW__OBSERVERS": PATH,
     }
     connections = {"workflow_default": service.connection_json()}
     airflow = chosen.airflow(home, dags_folder, connections, env, quick=False)
@@ -219,10 +244,11 @@ def running(plan: Plan, chosen: Topology, service: Service, home: Path) -> Itera
 def put_steadily(
     plan: Plan, scene: Scene, saboteur: Saboteur, recipes: Sequence[Recipe], memory: Memory
 ) -> None:
-    """Put the messages one by one, in turn for each recipe, and sample the memory meanwhile."""
-    started = time.monotonic()
+    """Put the messages one by one or in bursts, in turn for each recipe, and sample the memory meanwhile."""
+    started, burst = time.monotonic(), math.ceil(plan.messages / BURSTS) if plan.memory else 1
     for number in range(plan.messages):
-        time.sleep(max(0.0, started + number * plan.minutes * 60 / plan.messages - time.monotonic()))
+        due = number // burst * burst * plan.minutes * 60 / plan.messages
+        time.sleep(max(0.0, started + due - time.monotonic()))
         scene.put(recipes[number % len(recipes)], number // len(recipes))
         saboteur.check()
         memory.sample()

@@ -12,6 +12,7 @@ from tabulate import tabulate  # type: ignore[import-untyped]
 
 from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.payloads import payload_of
+from tests.crash.poison import KILLS, PREFIX
 
 Json = dict[str, Any]
 
@@ -25,6 +26,7 @@ class Account:
     :param put: when each message was put (epoch seconds), by its id.
     :param payloads: their payloads.
     :param dead_letters: those that have a run of the dead-letter DAG.
+    :param sound_dead_letters: those of them that no DAG rejects and that end no process.
     :param changed: those whose payload in that run is another one.
     """
 
@@ -32,6 +34,7 @@ class Account:
     put: dict[str, float]
     payloads: dict[str, Any] = field(default_factory=dict)
     dead_letters: int = 0
+    sound_dead_letters: int = 0
     changed: int = 0
     done: Counter[str] = field(default_factory=Counter)
     unfinished: int = 0
@@ -84,6 +87,9 @@ class Account:
                 continue
             self.done[message["id"]] += 1
             self.dead_letters += 1
+            payload = self.payloads[message["id"]]
+            is_killer = isinstance(payload, dict) and KILLS in payload
+            self.sound_dead_letters += not (is_killer or message["id"].startswith(PREFIX))
             self.changed += message["payload"] != self.payloads[message["id"]]
 
     def count_deliveries(self, messages: Iterable[Json]) -> None:
@@ -112,6 +118,7 @@ def table(accounts: Collection[Account]) -> str:
             "lost": each.lost,
             "duplicates": each.duplicates,
             "dead letters": each.dead_letters,
+            "of them sound": each.sound_dead_letters,
             "changed": each.changed,
             "unfinished": each.unfinished,
             "quarantined": each.quarantined,

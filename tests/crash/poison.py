@@ -5,11 +5,14 @@ batches, with payloads that some layer of Airflow cannot store either.
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import Any
 
 EVERY = 10
 """One message of so many is rejected."""
+KILLS = "kills"
+"""The key of a payload that ends the process that checks it."""
 PREFIX = "poison-"
 """The target DAGs reject messages whose ids begin so."""
 
@@ -36,8 +39,30 @@ PAYLOADS: tuple[Any, ...] = (
 )
 
 
-def message_of(number: int) -> tuple[str, Any]:
-    """Id and payload of the message with this number of a recipe; three of ten repeat the key of another."""
+KILLERS_EVERY = 25
+"""With killers one message of so many ends the process that checks it."""
+
+
+def message_of(number: int, size: int = 0, *, kills: bool = False) -> tuple[str, Any]:
+    """
+    Id and payload of the message with this number of a recipe; three of ten repeat the key of another.
+
+    :param size: bytes that it has more, about.
+    :param kills: whether one of 25 ends the process that checks its payload.
+    """
+    if kills and number % KILLERS_EVERY == KILLERS_EVERY // 2:
+        return str(uuid.uuid4()), {"number": number, "key": f"killer {number}", KILLS: True}
     if number % EVERY != EVERY // 2:
-        return str(uuid.uuid4()), {"number": number, "key": number * 7 // 10}
+        payload: dict[str, Any] = {"number": number, "key": number * 7 // 10}
+        if size:
+            # Small values take the most memory for their text.
+            payload["values"] = [{"n": value} for value in range(size // 13)]
+        return str(uuid.uuid4()), payload
     return f"{PREFIX}{uuid.uuid4()}", PAYLOADS[number // EVERY % len(PAYLOADS)]
+
+
+def survive(payload: Any) -> Any:
+    """Check a payload, as a validator that crashes does: some end the process."""
+    if isinstance(payload, dict) and KILLS in payload:
+        os._exit(9)
+    return payload

@@ -22,6 +22,7 @@ class Recipe:
     :param once: whether each message may be worked on only once.
     :param dead_letter_dag_id: with one, some of its messages are rejected, or end the process of their task,
         and none may be quarantined.
+    :param checks: whether its listener checks payloads, so that some may end its process.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Recipe:
     count: Count
     once: bool = True
     dead_letter_dag_id: str | None = None
+    checks: bool = False
 
     def kept(self, account: Account) -> bool:
         """Whether what it promises was kept."""
@@ -66,12 +68,14 @@ RECIPES = (
         "crash-sensor",
         runs_of("handle_sensor"),
         dead_letter_dag_id="dead_letters_sensor",
+        checks=True,
     ),
     Recipe(
         "notice with dispatch",
         "crash-notice",
         runs_of("handle_notice"),
         dead_letter_dag_id="dead_letters_notice",
+        checks=True,
     ),
     Recipe(
         "inbox_dag, once per key, with a schema",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.crash.holding import Holding
 from tests.crash.service import FAULTS, NAME, Service
 from tests.crash.targets import Targets
 from tools.local_airflow import LocalAirflow
@@ -18,7 +20,10 @@ from tools.sessions import send_signal
 
 RESTART_SECONDS = (0.5, 4.0)
 """How long an ended process stays ended."""
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.1
+HOLDERS = 0.4
+"""Part of the acts that wait for a task that holds messages, to kill it."""
+HOLDER_SECONDS = 5.0
 
 ACTIONS = {"kill -9": 6, "kill -9 with its children": 4, "SIGTERM": 3, "stop and continue": 2}
 """What is done to a process, and how often in relation to each other."""
@@ -42,15 +47,28 @@ class Saboteur:
     :param seed: what is done to what, and when, follows from it (what it meets does not).
     :param interval: mean seconds between two actions.
     :param stopped_seconds: how long a process is stopped: longer than a lease.
+    :param holding: which processes hold leased messages.
+    :param memory: MB that a task may take; None for any number.
     """
 
     def __init__(
-        self, airflow: LocalAirflow, service: Service, seed: int, interval: float, stopped_seconds: float
+        self,
+        airflow: LocalAirflow,
+        service: Service,
+        seed: int,
+        interval: float,
+        stopped_seconds: float,
+        holding: Holding,
+        memory: float | None = None,
     ) -> None:
         self.airflow = airflow
         self.service = service
         self.done: Counter[str] = Counter()
+        self.kills = 0
+        """How many processes were killed while they held leased messages."""
         self.restarts = 0
+        self._holding = holding
+        self._memory = memory
         self._random = random.Random(seed)
         self._interval = interval
         self._stopped_seconds = stopped_seconds
@@ -75,11 +93,6 @@ class Saboteur:
         """Sabotage no more, continue what is stopped, mend the targets, and go on starting what ended."""
         self._sabotages = False
 
-    @property
-    def kills(self) -> int:
-        """How many processes were killed."""
-        return sum(times for act, times in self.done.items() if "kill -9" in act)
-
     def check(self) -> None:
         """:raises BaseException: what ended the saboteur's thread, if anything did."""
         if self._fault:
@@ -91,6 +104,7 @@ class Saboteur:
             while not self._over.wait(LOOK_SECONDS):
                 self._supervise()
                 self._break_or_mend()
+                self._limit_memory()
                 if self._sabotages and time.monotonic() >= following:
                     self._strike()
                     following = time.monotonic() + self._pause()
@@ -110,6 +124,10 @@ class Saboteur:
         names = [name for name in names if name not in self._frozen]
         if not names:
             return
+        if self._random.random() < HOLDERS and (pid := self._next_holder()) is not None:
+            self._kill([pid])
+            self.done["task process that holds messages: kill -9"] += 1
+            return
         name = self._random.choices(names, [PART_WEIGHTS[_kind(each)] for each in names])[0]
         part, pids = self._random.choice(self._parts(name))
         action = self._random.choices(list(ACTIONS), list(ACTIONS.values()))[0]
@@ -119,8 +137,34 @@ class Saboteur:
             send_signal(pids[:1], signal.SIGTERM)
         else:
             whole = action.endswith("children") and part != "task process"
-            send_signal(self.airflow.pids(name) if whole else pids[:1], signal.SIGKILL)
+            self._kill(self.airflow.pids(name) if whole else pids[:1])
         self.done[f"{part if action != 'stop and continue' else _kind(name)}: {action}"] += 1
+
+    def _next_holder(self) -> int | None:
+        """The next task process that holds leased messages; None if there is none within seconds."""
+        deadline = time.monotonic() + HOLDER_SECONDS
+        while time.monotonic() < deadline:
+            pids = [pid for pid in self._holding.pids() if _is_task(pid)]
+            if pids:
+                return self._random.choice(sorted(pids))
+            time.sleep(0.02)
+        return None
+
+    def _kill(self, pids: list[int]) -> None:
+        holders = [pid for pid in pids if self._holding.holds(pid, is_trigger=not _is_task(pid))]
+        send_signal(pids, signal.SIGKILL)
+        self.kills += bool(holders)
+
+    def _limit_memory(self) -> None:
+        """Kill a task that takes too much memory, as the limit of a container would."""
+        if self._memory is None:
+            return
+        for pid in self._holding.pids():
+            with contextlib.suppress(psutil.Error):
+                taken = psutil.Process(pid).memory_info().rss / 2**20
+                if _is_task(pid) and taken > self._memory:
+                    self._kill([pid])
+                    self.done["task process: killed for its memory"] += 1
 
     def _break_or_mend(self) -> None:
         if not self._sabotages:

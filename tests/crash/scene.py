@@ -25,17 +25,23 @@ class Scene:
     """
     :param worked: folder with a file for each message whose work was done.
     :param accounts: the messages of each recipe.
+    :param size: bytes of a payload, about; 0 for a few.
+    :param kills: whether some messages end the process that checks them.
     """
 
     airflow: LocalAirflow
     service: Service
     worked: Path
     accounts: dict[Recipe, Account]
+    size: int = 0
+    kills: bool = False
 
     def put(self, recipe: Recipe, number: int) -> None:
         """Put a message; its time is that of the first attempt."""
         message_id, payload = (
-            message_of(number) if recipe.dead_letter_dag_id else (str(uuid.uuid4()), {"number": number})
+            message_of(number, self.size, kills=self.kills and recipe.checks)
+            if recipe.dead_letter_dag_id
+            else (str(uuid.uuid4()), {"number": number})
         )
         account = self.accounts[recipe]
         account.put[message_id], account.payloads[message_id] = time.time(), payload

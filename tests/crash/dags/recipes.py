@@ -3,9 +3,11 @@
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Annotated, Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, task
+from pydantic import BeforeValidator
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.assets import schedule_of
@@ -16,12 +18,13 @@ from airflow_provider_workflow.operators.inbox import (
 )
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.crash.poison import PREFIX
+from tests.crash.poison import PREFIX, survive
 
 PATIENT = {"retries": 100, "retry_delay": timedelta(seconds=2), "retry_exponential_backoff": False}
 WAITING = {"deferrable": True, "poll_interval": 1, "max_poll_interval": 5, **PATIENT}
 LEASES = {"lease_seconds": 60, "lease_limit": int(os.environ["WORKFLOW_CRASH_LEASE_LIMIT"])}
 CONTINUOUS = {"schedule": "@continuous", "max_active_runs": 1, "start_date": datetime(2025, 1, 1)}
+CHECKED = {"schema": Annotated[Any, BeforeValidator(survive)]}
 WORKED = Path(os.environ["WORKFLOW_CRASH_WORKED"])
 
 with DAG("listen", **CONTINUOUS):
@@ -30,6 +33,7 @@ with DAG("listen", **CONTINUOUS):
         inbox="crash-sensor",
         trigger_dag_id="handle_sensor",
         dead_letter_dag_id="dead_letters_sensor",
+        **CHECKED,
         **LEASES,
         **WAITING,
     )
@@ -46,6 +50,7 @@ with DAG("drain", schedule=schedule_of(asset), max_active_runs=1, start_date=dat
         trigger_dag_id="handle_notice",
         dead_letter_dag_id="dead_letters_notice",
         dead_letter_after=1,
+        **CHECKED,
         **LEASES,
         **PATIENT,
     )
