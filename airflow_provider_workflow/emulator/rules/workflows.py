@@ -15,15 +15,17 @@ class App(NamedTuple):
     """
     An app that workflows may use.
 
-    :param trigger: title of its trigger step.
-    :param action: title of its action step.
+    :param trigger: title of its trigger step; None if it has no title.
+    :param action: title of its action step; None if it has no title.
     :param words: prefixes of words in a description that stand for this app.
+    :param alternatives: number of alternatives that a guess has for a step of this app.
     """
 
     name: str
-    trigger: str
-    action: str
+    trigger: str | None
+    action: str | None
     words: tuple[str, ...]
+    alternatives: int = 2
 
     @property
     def slug(self) -> str:
@@ -33,7 +35,7 @@ class App(NamedTuple):
     @property
     def api(self) -> str:
         """Identifier of its integration (docs/service.md 13.1)."""
-        return f"{self.name}API@1.0.0"
+        return f"{self.name.replace(' ', '')}API@1.0.0"
 
 
 APPS = (
@@ -53,19 +55,30 @@ APPS = (
     App("Webhook", "Catch Hook", "Send Request", ("webhook", "hook", "api", "request")),
 )
 
+NO_TITLE = App("No Title", None, None, ("no-title",))
+"""For a description with this word a guess has a step whose title is null (docs/service.md 13.1)."""
+NO_ALTERNATIVES = App("No Alternatives", "New Item", "Create Item", ("no-alternatives",), alternatives=0)
+"""For a description with this word a guess has a step without alternatives (docs/service.md 13.1)."""
+GUESSED_APPS = (*APPS, NO_TITLE, NO_ALTERNATIVES)
+"""The apps of guesses; templates are only of ``APPS``."""
+
 TITLE_LENGTH = 80
+IMAGE_SIZES = (16, 32, 64, 128)
+"""Pixels of the images of a template's step; assumed."""
 
 
 def guess(description: Any, base_url: str) -> dict[str, Any]:
     """
     Guess a workflow: the apps that the description mentions, in its order; the first is the trigger.
 
+    The words ``no-title`` and ``no-alternatives`` stand for apps whose steps have none.
+
     :param base_url: base URL of the editor.
     :return: the body of the response.
     :raises ServiceError: 400 if the description describes no workflow.
     """
     words = re.findall(r"[a-z][a-z-]*", description.lower()) if isinstance(description, str) else []
-    apps = list(dict.fromkeys(app for word in words for app in APPS if word.startswith(app.words)))
+    apps = list(dict.fromkeys(app for word in words for app in GUESSED_APPS if word.startswith(app.words)))
     if not apps:
         detail = "The prompt does not describe a workflow: it names no app."
         raise ServiceError(400, "invalid_guess", detail, body={"messages": [{"detail": detail}]})
@@ -85,7 +98,7 @@ def guess(description: Any, base_url: str) -> dict[str, Any]:
 def _step(app: App, kind: str) -> dict[str, Any]:
     step, *alternatives = (
         {"title": getattr(shown, kind), "app": shown.name, "api": shown.api}
-        for shown in (app, *[other for other in APPS if other != app][:2])
+        for shown in (app, *[other for other in APPS if other != app][: app.alternatives])
     )
     return {"step": step, "alternatives": alternatives}
 
@@ -117,7 +130,10 @@ def templates(
 def _template(base_url: str, number: int, trigger: App, action: App) -> dict[str, Any]:
     title = f"{action.action} in {action.name} for each {trigger.trigger} in {trigger.name}"
     slug = f"{trigger.slug}-to-{action.slug}-{number}"
-    steps = [(trigger, trigger.trigger), (action, action.action)]
+    steps = [
+        _template_step(base_url, number * 10 + 1, trigger, trigger.trigger),
+        _template_step(base_url, number * 10 + 2, action, action.action),
+    ]
     return {
         "id": number,
         "title": title,
@@ -127,15 +143,22 @@ def _template(base_url: str, number: int, trigger: App, action: App) -> dict[str
         "url": f"{base_url}/templates/{slug}",
         "create_url": f"{base_url}/editor?template={number}",
         "type": "template",
-        "steps": [
-            {
-                "id": number * 10 + position,
-                "uuid": str(uuid.UUID(int=number * 10 + position)),
-                "title": app.name,
-                "slug": app.slug,
-                "api": app.api,
-                "label": label,
-            }
-            for position, (app, label) in enumerate(steps, 1)
-        ],
+        "steps": steps,
+    }
+
+
+def _template_step(base_url: str, step_id: int, app: App, label: str | None) -> dict[str, Any]:
+    image = f"{base_url}/images/{app.slug}.png"
+    return {
+        "id": step_id,
+        "uuid": str(uuid.UUID(int=step_id)),
+        "title": app.name,
+        "slug": app.slug,
+        "description": f"{app.name} is a made-up app.",
+        "image": image,
+        "images": {f"url_{size}x{size}": image for size in IMAGE_SIZES},
+        "hex_color": "4a6fa5",
+        "api": app.api,
+        "url": f"{base_url}/apps/{app.slug}",
+        "label": label,
     }

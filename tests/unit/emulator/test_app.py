@@ -127,6 +127,48 @@ def test_templates_are_a_bare_array(api: Api) -> None:
     assert api("GET", "/v1/workflow-templates?client_id=demo-client&limit=101").status_code == 400
 
 
+STEP_FIELDS = {
+    *("id", "uuid", "title", "slug", "description", "image", "images", "hex_color", "api", "url", "label")
+}
+
+
+@pytest.mark.specification("7 templates")
+def test_each_step_of_a_template_has_every_field_of_the_service(api: Api) -> None:
+    found = api("GET", "/v1/workflow-templates?client_id=demo-client&limit=100").json()
+    steps = [step for template in found for step in template["steps"]]
+    assert len({step["uuid"] for step in steps}) == 2 * len(found) == 200
+    for step in steps:
+        assert set(step) == STEP_FIELDS
+        assert step["description"]
+        assert re.fullmatch("[0-9a-f]{6}", step["hex_color"])
+        assert {step["image"], *step["images"].values()} == {step["image"]}
+        assert step["image"].startswith(api.server.base_url)
+
+
+def guessed(api: Api, description: str) -> list[dict[str, Any]]:
+    response = api("POST", "/v2/guess?client_id=demo-client", {"description": description})
+    assert response.status_code == 200
+    steps: list[dict[str, Any]] = response.json()["steps"]
+    return steps
+
+
+@pytest.mark.specification("13.1 200")
+def test_a_guess_may_have_a_step_without_a_title(api: Api) -> None:
+    first, second = guessed(api, "When no-title happens, send an email to no-title")
+    assert first["step"] == {"title": None, "app": "No Title", "api": "NoTitleAPI@1.0.0"}
+    assert second["step"]["title"] == "Send Email"
+    assert [len(step["alternatives"]) for step in (first, second)] == [2, 2]
+
+
+@pytest.mark.specification("13.1 200")
+def test_a_guess_may_have_a_step_without_alternatives(api: Api) -> None:
+    first, second = guessed(api, "When an email comes, save it to no-alternatives")
+    assert len(first["alternatives"]) == 2
+    assert second["step"]["api"] == "NoAlternativesAPI@1.0.0"
+    assert second["step"]["title"]
+    assert second["alternatives"] == []
+
+
 def test_other_addresses_and_methods_are_errors_in_the_envelope(api: Api) -> None:
     assert error_of(api("GET", "/nowhere"))["status"] == 404
     assert error_of(api("GET", "/v2/guess"))["status"] == 405

@@ -11,7 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_workflow.dispatch.payloads import unstorable
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.workflows import (
+    TEMPLATE_FIELDS,
     WorkflowGuessOperator,
     WorkflowTemplatesOperator,
     WorkflowUnenrollOperator,
@@ -33,6 +35,14 @@ def test_the_number_of_steps_is_logged_and_not_the_text(
 
     assert "Guessed a workflow of 2 steps" in caplog.text
     assert ORDERS not in caplog.text
+
+
+def test_steps_without_a_title_or_alternatives_are_returned_as_they_are(connected: EmulatorServer) -> None:
+    found = guess("When no-title happens, add no-alternatives")
+
+    assert [step["step"]["title"] for step in found["steps"]] == [None, "Create Item"]
+    assert [len(step["alternatives"]) for step in found["steps"]] == [2, 0]
+    assert WorkflowHook().guess("When no-title happens, add no-alternatives")["steps"] == found["steps"]
 
 
 def test_remarks_of_the_service_are_returned_as_texts(connected: EmulatorServer) -> None:
@@ -102,6 +112,18 @@ def test_apps_are_a_list_or_a_text_with_commas(connected: EmulatorServer, apps: 
     found = templates(apps=apps)
 
     assert {step["title"] for template in found for step in template["steps"]} == {"Shop", "Mail"}
+
+
+def test_the_hook_returns_every_field_of_a_template_and_the_operator_those_that_fit_an_xcom(
+    connected: EmulatorServer,
+) -> None:
+    (whole,), (short,) = WorkflowHook().list_templates(limit=1), templates(limit=1)
+
+    assert {"description", "hex_color", "image", "images"} <= set(whole["steps"][0])
+    assert short == {
+        **{name: whole[name] for name in TEMPLATE_FIELDS},
+        "steps": [{name: step[name] for name in ("title", "api")} for step in whole["steps"]],
+    }
 
 
 @pytest.mark.parametrize(("apps", "named"), [("shop, mail", "shop, mail"), (None, "all apps")])
