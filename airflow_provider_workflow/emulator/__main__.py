@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             host=options.host, port=options.port, state_path=options.state, inboxes=options.inbox
         ).start()
     except (OSError, ServiceError) as error:
-        print(f"The emulator cannot start: {error}", file=sys.stderr)
+        reason = f"--inbox: {error.detail}" if isinstance(error, ServiceError) else error
+        print(f"The emulator cannot start: {reason}", file=sys.stderr)
         return 1
     print(greeting(server.base_url, server.connection_json(), options.inbox), flush=True)
     stopped.wait()

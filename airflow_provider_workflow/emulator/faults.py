@@ -14,7 +14,21 @@ from pydantic.dataclasses import dataclass
 
 from airflow_provider_workflow.emulator.settings import STRICT, Name
 
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_!#$%&'*+.^`|~-]+$")]
+FRAMING = ("content-length", "transfer-encoding")
+"""Headers that the server sends itself; a second one would make the connection unreadable."""
+
+
+def _checked_header_name(name: str) -> str:
+    if name.lower() in FRAMING:
+        raise ValueError("is sent by the emulator itself; for a body that is cut off use the kind truncate")
+    return name
+
+
+HeaderName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_!#$%&'*+.^`|~-]+$"),
+    AfterValidator(_checked_header_name),
+]
 HeaderText = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e\x80-\xff]*$")]
 """Latin-1 without control characters."""
 
@@ -45,8 +59,9 @@ class Fault:
     :param when: ``before`` or ``after`` the request takes effect. With ``before`` it has no effect, except
         for ``slow`` and ``hold``.
     :param status: status code for ``status``.
-    :param headers: further headers, for ``status``. 429 and 503 have ``Retry-After: 0`` and the rate-limit
-        headers, unless they are named here.
+    :param headers: further headers, for ``status``, but neither ``Content-Length`` nor
+        ``Transfer-Encoding``. 429 and 503 have ``Retry-After: 0`` and the rate-limit headers, unless they are
+        named here.
     :param code: ``errors[0].code`` of the errors envelope that ``status`` sends by default.
     :param detail: its ``errors[0].detail``.
     :param json: sent instead of the envelope.

@@ -74,7 +74,8 @@ def invalid_value(error: ValueError) -> ServiceError:
         return invalid_field(field, reason)
     first = error.errors(include_url=False, include_context=False)[0]
     reason = first["msg"].removeprefix("Value error, ")
-    return invalid_field(".".join(map(str, first["loc"])), f"{reason}.")
+    # Where the name of a field is invalid, pydantic adds "[key]".
+    return invalid_field(".".join(str(name) for name in first["loc"] if name != "[key]"), f"{reason}.")
 
 
 def invalid_parameter(parameter: str, reason: str) -> ServiceError:
@@ -97,7 +98,8 @@ def conflict(detail: str) -> ServiceError:
     return ServiceError(409, "conflict", detail)
 
 
-InboxName = Annotated[Name, StringConstraints(max_length=100)]
+MAX_INBOX_NAME = 100
+InboxName = Annotated[Name, StringConstraints(max_length=MAX_INBOX_NAME)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://([^/\[]|\[[^/]*\])", max_length=2048)]
 
 

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_workflow.emulator.rules.core import Core, Table, atomic
-from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict
+from airflow_provider_workflow.emulator.rules.errors import (
+    MAX_INBOX_NAME,
+    ServiceError,
+    conflict,
+    invalid_field,
+)
 from airflow_provider_workflow.emulator.rules.records import Inbox, is_uuid
 
 MADE_UP_SUBSCRIPTION: dict[str, Any] = {
@@ -144,13 +149,16 @@ class Inboxes:
         """
         Find an inbox, or create it with that name, active at once (control).
 
-        :raises ServiceError: 404 for an unknown id.
+        :raises ServiceError: 404 for an unknown id, 400 for a name that the service would not accept.
         """
         try:
             return self.find(name_or_id)
         except ServiceError:
             if is_uuid(name_or_id):
                 raise
+            if not name_or_id.strip() or len(name_or_id) > MAX_INBOX_NAME:
+                reason = f"must have 1 to {MAX_INBOX_NAME} characters, one of them not blank."
+                raise invalid_field("name", reason) from None
             return self._enter(self.create(name_or_id, dict(MADE_UP_SUBSCRIPTION)), "active", None)
 
     def count(self, inbox: Inbox, **by: int) -> None:

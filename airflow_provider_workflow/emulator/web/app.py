@@ -30,7 +30,11 @@ from airflow_provider_workflow.emulator.web.fault_injection import DroppedConnec
 
 logger = logging.getLogger(__name__)
 
-OPERATIONS: tuple[Operation, ...] = (*routes.OPERATIONS, *control_routes.OPERATIONS)
+OPERATIONS: tuple[Operation, ...] = (
+    *routes.OPERATIONS,
+    *control_routes.OPERATIONS,
+    *control_routes.INDEX,
+)
 """All operations of the emulator."""
 
 WITH_FAULTS = frozenset(("unknown", *(operation.name for operation in routes.OPERATIONS)))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import wraps
+from inspect import getdoc
 from typing import Annotated, Any
 
 from pydantic import Field, InstanceOf, validate_call, with_config
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from typing_extensions import TypedDict
 
 from airflow_provider_workflow.emulator.rules.errors import invalid_value
@@ -41,6 +43,7 @@ def control(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[.
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         checked = validate_call(config=STRICT)(function)
 
+        @wraps(function)
         def handle(call: Call) -> Response:
             query = {name: int(text) if text.isdecimal() else text for name, text in call.query.items()}
             values = {**call.request.path_params, **query, **call.json()}
@@ -150,3 +153,17 @@ def list_requests(emulator: Service, limit: Annotated[int, Field(ge=0)] = 100) -
     ]
     streams = len(emulator.streams.open)
     return {"counts": dict(emulator.counts), "requests": shown, "streams": streams}
+
+
+def _index(_: Call) -> Response:
+    """Say what this is, and what each control route does."""
+    routes = [
+        f"{route.method} {route.path}: {(getdoc(route.handler) or '').splitlines()[0]}"
+        for route in OPERATIONS
+    ]
+    return PlainTextResponse(
+        "\n".join(["The emulator of the workflow service. Its control routes:", *routes, ""])
+    )
+
+
+INDEX = [Operation("control", "GET", path, "control", _index) for path in ("/", PREFIX)]

@@ -82,6 +82,8 @@ NOT_A_NUMBER = float("nan")
         ("/faults", {"kind": "explode"}, "kind"),
         ("/faults", {"kind": "status", "status": 600}, "status"),
         ("/faults", {"kind": "status", "headers": {"X-Name": "a\r\nSet-Cookie: b"}}, "headers.X-Name"),
+        ("/faults", {"kind": "status", "headers": {"content-LENGTH": "7"}}, "headers.content-LENGTH"),
+        ("/faults", {"kind": "status", "headers": {"Transfer-Encoding": "x"}}, "headers.Transfer-Encoding"),
         ("/faults", {"kind": "status", "content_type": "text/\u20ac"}, "content_type"),
         ("/faults", {"kind": "drop", "times": 0}, "times"),
         ("/faults", {"kind": "drop", "path": "("}, "path"),
@@ -110,6 +112,17 @@ def test_every_control_route_is_documented() -> None:
         r"^curl -s http://127.0.0.1:8765(/_emulator/\S+)", PAGES["docs/emulator.md"], re.MULTILINE
     )
     assert set(shown) == {control.path.replace("{inbox}", "orders") for control in OPERATIONS}
+
+
+@pytest.mark.parametrize("path", ["/", "/_emulator"])
+def test_it_says_what_it_is_and_what_each_control_route_does(api: Api, path: str) -> None:
+    response = api("GET", path)
+    assert (response.status_code, response.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
+    assert response.text.startswith("The emulator of the workflow service.")
+    lines = response.text.splitlines()
+    for route in OPERATIONS:
+        assert [line for line in lines if line.startswith(f"{route.method} {route.path}: ")], route.path
+    assert "POST /_emulator/messages: Put messages into an inbox." in lines
 
 
 @pytest.mark.specification("11.3 401, 403, 409, 429, 503, 504")

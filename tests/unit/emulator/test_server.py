@@ -18,6 +18,7 @@ import pytest
 import requests
 
 from airflow_provider_workflow.emulator.__main__ import greeting
+from airflow_provider_workflow.emulator.rules.errors import ServiceError
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.documents import command, lines_of
 
@@ -126,6 +127,15 @@ def test_what_it_cannot_use_is_one_sentence(start: Start, tmp_path: Path) -> Non
     assert "unable to open" in refused("--port", "0", "--state", str(tmp_path / "nowhere" / "state.db"))
     assert "cannot listen on port 70000" in refused("--port", "70000")
     assert "cannot listen on port 0 of 192.0.2.1" in refused("--port", "0", "--host", "192.0.2.1")
+    assert "cannot start: --inbox: name: must have" in refused("--port", "0", "--inbox", "")
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 101])
+def test_an_inbox_has_a_name_that_the_service_accepts(emulator: EmulatorServer, name: str) -> None:
+    for use in (emulator.open_inbox, lambda name: EmulatorServer(inboxes=[name])):
+        with pytest.raises(ServiceError, match="name: must have 1 to 100 characters, one of them not blank"):
+            use(name)
+    assert emulator.open_inbox("x" * 100)
 
 
 @pytest.mark.slow
