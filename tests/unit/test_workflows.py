@@ -59,10 +59,12 @@ def test_the_pairs_of_airflow_and_python_are_those_of_the_test_matrix() -> None:
     assert [f"{each['airflow']}:{each['python']}" for each in included] == PAIRS
 
 
-def test_every_action_has_the_tag_of_a_version() -> None:
-    used = [step["uses"] for step in steps() if "uses" in step]
-    assert len(used) > 5
-    assert [each for each in used if not re.fullmatch(r"[\w./-]+@v\d+\.\d+\.\d+", each)] == []
+def test_every_action_is_named_by_its_commit_with_its_version_in_a_comment() -> None:
+    lines = [line for path in FOLDER.iterdir() for line in path.read_text().splitlines() if "uses: " in line]
+    used = {line.split("uses: ")[1] for line in lines}
+    assert len(lines) == len([step for step in steps() if "uses" in step]) > 5
+    assert [line for line in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
+    assert len({line.split("@")[0] for line in used}) == len(used), "one action has two versions"
 
 
 def test_every_job_has_a_time_limit_and_a_pinned_runner() -> None:
