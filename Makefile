@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH := .venv-bench
 BENCH_INSTALLED := $(BENCH)/.installed
+LOWEST := .matrix/lowest
+LOWEST_INSTALLED := $(LOWEST)/.installed
 SBOM := .venv-sbom
 
 # Whatever imports Airflow here keeps away from the user's own.
@@ -20,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e nightly test-matrix crash-test soak mutations simulate bench
+.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e nightly test-matrix test-lowest crash-test soak mutations simulate bench
 .PHONY: demo docs screenshots structure dist sbom release clean
 
 help: ## List the targets
@@ -33,10 +35,12 @@ $(INSTALLED): EXTRA := dev
 $(INSTALLED): PINS := constraints/airflow-$(AIRFLOW)
 $(BENCH_INSTALLED): EXTRA := bench
 $(BENCH_INSTALLED): PINS := constraints/bench-3.3
+$(LOWEST_INSTALLED): EXTRA := common-messaging,emulator,openlineage,opentelemetry
+$(LOWEST_INSTALLED): PINS := constraints/lowest
 
 # Again only when what is to be installed has changed. The build backend is installed first, and
 # pinned too: pip's own isolated build would fetch whichever is newest.
-$(INSTALLED) $(BENCH_INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
+$(INSTALLED) $(BENCH_INSTALLED) $(LOWEST_INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	@command -v $(PYTHON) > /dev/null || { \
 		echo "There is no $(PYTHON) here. Install Python 3.11 or later, or name it: make PYTHON=/path/to/python"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -107,6 +111,9 @@ test-matrix: setup ## Test on each supported Airflow and Python (MATRIX="3.2:3.1
 			then passed="$$passed $$pair"; else failed="$$failed $$pair"; fi; \
 	done; result="Passed:$${passed:- none}. Failed:$${failed:- none}."; echo "$$result"; \
 	$(BIN)/python -m tools.evidence "matrix (Airflow:Python)" "$$result" 'make test-matrix$(if $(filter file,$(origin MATRIX)),, MATRIX="$(MATRIX)")'; test -n "$$passed" -a -z "$$failed"
+
+test-lowest: $(LOWEST_INSTALLED) ## Import every module with the lowest versions of all dependencies (PYTHON=python3.11)
+	AIRFLOW_HOME=$(CURDIR)/$(LOWEST)/airflow $(LOWEST)/bin/python -W ignore -m tools.imports
 
 crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n INBOXES=name MEMORY=MB SIZE=bytes KILLERS=1)
 	$(BIN)/python -m tests.crash

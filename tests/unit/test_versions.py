@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.unit.documents import PAGES, ROOT
 
@@ -100,6 +104,51 @@ def test_the_readme_lists_what_is_tried() -> None:
     rows = re.findall(r"^\| (3\.\d+) \| (.+) \|$", PAGES["README.md"], re.MULTILINE)
 
     assert [f"{airflow}:{python}" for airflow, pythons in rows for python in pythons.split(", ")] == PAIRS
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+GROUPS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+BOUNDS = [Requirement(line) for lines in GROUPS.values() for line in lines if ">=" in line]
+"""What the package, and each of its extras, needs at least."""
+
+
+def pins(stem: str) -> dict[str, str]:
+    lines = (ROOT / "constraints" / f"{stem}.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines)
+
+
+def test_what_two_extras_need_has_one_lower_bound() -> None:
+    bounds: dict[str, set[str]] = {}
+    for bound in BOUNDS:
+        bounds.setdefault(bound.name, set()).add(str(bound.specifier))
+    assert {"pydantic", "starlette", "uvicorn"} <= bounds.keys()
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+
+
+def test_the_lower_bounds_are_the_versions_with_which_every_module_is_imported() -> None:
+    lowest = pins("lowest")
+    tried = [bound for bound in BOUNDS if bound.name in lowest]
+    assert {bound.name for bound in BOUNDS} == {bound.name for bound in tried}
+    differing = [
+        str(bound)
+        for bound in tried
+        for declared in bound.specifier
+        if Version(declared.version) != Version(lowest[bound.name])
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "constraints").glob("*-*.txt")), ids=lambda path: path.stem)
+def test_the_pins_are_within_the_bounds(path: Path) -> None:
+    pinned = pins(path.stem)
+    bounds = [bound for bound in BOUNDS if bound.name in pinned]
+    assert len(bounds) > 20
+    below = [
+        f"{bound}, but {pinned[bound.name]}"
+        for bound in bounds
+        if not bound.specifier.contains(pinned[bound.name], prereleases=True)
+    ]
+    assert below == []
 
 
 SECTION = (ROOT / "docs/promise.md").read_text().partition("## How each guarantee is proved\n")[2]
