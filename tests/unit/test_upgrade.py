@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX, run_id_of
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.sensors.tasks import Task
@@ -79,3 +80,23 @@ def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Work
         "event": event,
         "lease": {**lease, "inbox_id": "INBOX_ID", "lease_id": "LEASE_ID"},
     }
+
+
+SAFE, UNSAFE = "0195f3a0-0000-7000-8000-000000000001", "a b"
+UNSAFE_DIGEST = "a72446e4ec4ec340eea56b04fd5394608009cfebaa3c7cdd6a7a412a557c861b"
+
+
+@pytest.mark.parametrize(
+    ("message_id", "prefix", "run_id"),
+    [
+        (SAFE, RUN_ID_PREFIX, f"workflow__{SAFE}__73156baca3657d24"),
+        (SAFE, DEAD_LETTER_PREFIX, f"workflow__dead__{SAFE}__73156baca3657d24"),
+        (UNSAFE, RUN_ID_PREFIX, f"workflow__{UNSAFE_DIGEST}"),
+        (UNSAFE, DEAD_LETTER_PREFIX, f"workflow__dead__{UNSAFE_DIGEST}"),
+    ],
+)
+def test_a_message_that_an_earlier_version_started_finds_its_run(
+    message_id: str, prefix: str, run_id: str
+) -> None:
+    """The ids that 0.2.0 gave; with another one the message would start a second run."""
+    assert run_id_of(message_id, "3f9c1a52-7d1e-4b53-9a43-0c5d2f6b8e11", prefix) == run_id
