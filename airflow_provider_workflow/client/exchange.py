@@ -15,7 +15,7 @@ A generator that waits, sends a request, and repeats it with a new token::
             answer = yield Request("POST", ...)
         return call.read(answer)
 
-The loop that performs the steps, without error handling (``client.py`` has both loops)::
+The loop that performs the steps, without error handling (``over_requests.py`` and ``over_aiohttp.py``)::
 
     def run(exchange):  # WorkflowClient: in a task
         step = next(exchange)
