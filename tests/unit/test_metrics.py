@@ -1,0 +1,156 @@
+"""Each counter of an inbox, and what happens when it is told: who calls whom is not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from uuid import UUID
+
+import pytest
+
+from airflow_provider_workflow import observers
+from airflow_provider_workflow.client.errors import LeaseExpiredError
+from airflow_provider_workflow.dispatch.dead_letters import Replay
+from airflow_provider_workflow.dispatch.runs import TaskRuns
+from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from tests.unit.counted import Counted
+from tests.unit.fakes import api_error
+from tests.unit.workbench import INBOX, Workbench
+
+Scenario = Callable[[Workbench, ManualClock], Awaitable[None]]
+SCENARIOS: dict[Scenario, dict[str, int]] = {}
+"""What happens, and all that is counted then."""
+
+
+def counts(**totals: int) -> Callable[[Scenario], Scenario]:
+    def declare(scenario: Scenario) -> Scenario:
+        SCENARIOS[scenario] = totals
+        return scenario
+
+    return declare
+
+
+@counts(leased=2, started=2, acknowledged=2)
+async def runs_are_started(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", "b")
+    bench.ready_dispatcher().drain()
+
+
+@counts(leased=1, existing=1, acknowledged=1)
+async def a_run_is_found(bench: Workbench, clock: ManualClock) -> None:
+    bench.start_before("a")
+    bench.put("a")
+    bench.ready_dispatcher().drain()
+
+
+@counts(leased=2, started=1, repeated=1, acknowledged=2)
+async def a_business_key_is_repeated(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", "b", payload={"key": 1})
+    bench.dispatcher(once_per="payload.key").drain()
+
+
+@counts(leased=1, started=1, without_key=1, acknowledged=1)
+async def a_message_has_no_business_key(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", payload={})
+    bench.dispatcher(once_per="payload.key").drain()
+
+
+@counts(leased=2, started=1, rejected=1, acknowledged=1)
+async def airflow_rejects_a_run(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", "b")
+    bench.supervisor.refuse("b", api_error(422))
+    bench.ready_dispatcher().drain()
+
+
+@counts(leased=2, started=1, dead_lettered=1, acknowledged=2, replayed=1)
+async def a_dead_letter_is_started_and_replayed(bench: Workbench, clock: ManualClock) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.put("a", "b")
+    bench.supervisor.refuse("b", api_error(422))
+    bench.ready_dispatcher().drain()
+    bench.supervisor.faults.clear()
+    Replay.of(bench.dead_letters["b"]).start(TaskRuns(bench.ti), None, "a test")
+
+
+@counts(leased=2, released=1)
+async def one_of_two_messages_is_released(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", "b")
+    bench.hook.release_messages(INBOX, bench.lease().lease_id, ["a"])
+
+
+@counts(leased=2, lease_expired=2)
+async def two_messages_are_acknowledged_too_late(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", "b")
+    lease = bench.lease()
+    clock.advance(301)
+    with pytest.raises(LeaseExpiredError):
+        bench.hook.acknowledge_messages(INBOX, lease.lease_id, ["a", "b"])
+
+
+@counts(leased=2, lease_expired=1)
+async def a_whole_lease_is_acknowledged_too_late(bench: Workbench, clock: ManualClock) -> None:
+    """Nobody says how many messages it had."""
+    bench.put("a", "b")
+    lease = bench.lease()
+    clock.advance(301)
+    with pytest.raises(LeaseExpiredError):
+        bench.hook.acknowledge_messages(INBOX, lease.lease_id)
+
+
+@counts(leased=1, acknowledged=1, lease_expired=1)
+async def one_of_two_acknowledged_messages_is_not_of_the_lease(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a")
+    bench.hook.acknowledge_messages(INBOX, bench.lease().lease_id, ["a", str(UUID(int=0))])
+
+
+@counts(leased=2, acknowledged=2)
+async def a_whole_lease_is_acknowledged(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", "b")
+    bench.hook.acknowledge_messages(INBOX, bench.lease().lease_id)
+
+
+@counts(quarantined=1)
+async def a_message_is_found_in_quarantine(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a", lease_count=4)
+    bench.service.store.messages.lease(bench.inbox_id, 60, 1)
+    clock.advance(61)
+    bench.dispatcher().drain()
+
+
+@counts(notices=1)
+async def a_message_is_announced(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a")
+    trigger = WorkflowInboxNoticeTrigger(inbox=INBOX, wake_on_events=False)
+    async with aclosing(trigger.run()) as events:
+        await anext(events)
+
+
+@counts(leased=2, emitted=2)
+async def messages_are_put_into_an_event(bench: Workbench, clock: ManualClock) -> None:
+    pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3")
+    from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
+    from airflow_provider_workflow.triggers.event_producer import Batch, encode
+
+    bench.put("a", "b")
+    lease = bench.lease()
+
+    async def stream() -> AsyncIterator[Batch]:
+        yield Batch(lease, encode(lease.messages)[0])
+
+    async for _ in WorkflowInboxEventTrigger(INBOX).filter_shared_stream(stream()):
+        pass
+
+
+@pytest.mark.usefixtures("fake_clock")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_each_counter_counts_what_its_name_says(
+    scenario: Scenario, bench: Workbench, clock: ManualClock, counted: Counted
+) -> None:
+    await scenario(bench, clock)
+
+    assert counted.totals == SCENARIOS[scenario]
+
+
+def test_every_counter_has_a_scenario() -> None:
+    assert {name for totals in SCENARIOS.values() for name in totals} == observers.COUNTERS.keys()
