@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client.errors import LeaseExpiredError
+from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
 from airflow_provider_workflow.dispatch.dead_letters import Replay
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.counted import Counted
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 
@@ -142,6 +144,13 @@ async def messages_are_put_into_an_event(bench: Workbench, clock: ManualClock) -
         pass
 
 
+@counts(leased=1, rate_limited=2)
+async def the_service_wants_fewer_calls(bench: Workbench, clock: ManualClock) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=429, times=2)
+    bench.lease()
+
+
 @pytest.mark.usefixtures("fake_clock")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_each_counter_counts_what_its_name_says(
@@ -153,4 +162,52 @@ async def test_each_counter_counts_what_its_name_says(
 
 
 def test_every_counter_has_a_scenario() -> None:
-    assert {name for totals in SCENARIOS.values() for name in totals} == observers.COUNTERS.keys()
+    told = {name for totals in SCENARIOS.values() for name in totals}
+    assert told == {*observers.COUNTERS, observers.RATE_LIMITED.rpartition(".")[2]}
+
+
+def test_a_429_is_counted_for_its_family_of_calls(
+    bench: Workbench, fake_clock: FakeClock, counted: Counted
+) -> None:
+    bench.service.fault("status", operation="list_inboxes", status=429)
+    bench.hook.list_inboxes()
+
+    assert counted.told == [
+        ("workflow.rate_limited", 1, {"conn_id": bench.hook.workflow_conn_id, "family": "inbox"})
+    ]
+
+
+def ages(counted: Counted) -> list[float]:
+    return [value for name, value, _ in counted.told if name == observers.PREFIX + observers.AGE]
+
+
+def test_each_lease_tells_the_age_of_its_oldest_message(
+    bench: Workbench, clock: ManualClock, fake_clock: FakeClock, counted: Counted
+) -> None:
+    bench.put("a")
+    clock.advance(90)
+    bench.put("b")
+    fake_clock.advance(clock.now() - fake_clock.now())
+    for _ in range(2):
+        bench.hook.lease_messages(INBOX)
+
+    assert ages(counted) == [pytest.approx(90), 0]
+
+
+def test_a_paused_inbox_without_messages_has_no_oldest_message(bench: Workbench, counted: Counted) -> None:
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    with pytest.raises(InboxPausedError):
+        bench.hook.lease_messages(INBOX)
+
+    assert ages(counted) == [0]
+
+
+@pytest.mark.parametrize("created_at", [None, 5, "yesterday", "2999-01-01T00:00:00Z"])
+def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
+    bench: Workbench, counted: Counted, created_at: Any
+) -> None:
+    answer = {"lease_id": "l", "results": [{"id": "a", "payload": {}, "created_at": created_at}]}
+    bench.service.fault("status", operation="lease", status=201, json=answer)
+    bench.hook.lease_messages(INBOX)
+
+    assert ages(counted) == [0]

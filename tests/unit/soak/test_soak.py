@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 
 import psutil
 import pytest
@@ -13,8 +14,21 @@ from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import probe
-from tests.soak.report import GROWS, STANDS_STILL, STEADY, TOO_MANY, judged
-from tests.soak.sampling import OPEN_FILES, THREADS, TO_SERVICE, Sampler
+from tests.soak.report import (
+    GOES_ON,
+    GROWS,
+    RULES,
+    STANDS_STILL,
+    STEADY,
+    TOO_MANY,
+    TOO_SHORT,
+    Row,
+    Rule,
+    judged,
+    table,
+    unclosed,
+)
+from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE, Sampler
 from tests.unit.client.conftest import settings_of
 
 HALF_HOUR = [float(second) for second in range(360, 1800, 10)]
@@ -27,9 +41,30 @@ def verdict(what: str, values: list[float], times: list[float] = HALF_HOUR) -> s
     return row.verdict
 
 
-@pytest.mark.parametrize("period", [1, 3])
-def test_what_stays_the_same_or_comes_and_goes_is_steady(period):
-    assert verdict(TO_SERVICE, [12.0 + number % period for number in range(len(HALF_HOUR))]) == STEADY
+N = len(HALF_HOUR)
+MOMENT = [12.0] * (N - 3) + [18.0] * 3
+"""Much is open at its end, for a moment."""
+BUSY_AT_THE_END = [25.0] * (N - N // 3) + [39.0 if number % 3 else 25.0 for number in range(N // 3)]
+"""A worker that has more to do in the last third, and not all the time."""
+
+
+@pytest.mark.parametrize(
+    ("what", "values", "expected"),
+    [
+        (TO_SERVICE, [12.0] * N, STEADY),
+        (TO_SERVICE, [12.0 + number % 3 for number in range(N)], STEADY),
+        (TO_SERVICE, MOMENT, STEADY),
+        (OPEN_FILES, BUSY_AT_THE_END, STEADY),
+        (OPEN_FILES, [50.0 - at / 100 for at in HALF_HOUR], STEADY),
+        ("sessions", [2.0] * N, STEADY),
+        ("sessions", [2.0] * (N - 1) + [3.0], TOO_MANY),
+        ("objects", HALF_HOUR, ""),
+        ("tokens issued", HALF_HOUR, GOES_ON),
+        ("tokens issued", [7.0] * N, STANDS_STILL),
+    ],
+)
+def test_a_count_is_judged_by_its_rule(what, values, expected):
+    assert verdict(what, values) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,20 +76,96 @@ def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(what, secon
     assert verdict(what, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
 
 
-STREAMS = 10
+MINUTE = [float(second) for second in range(18, 90, 2)]
+
+
+def test_one_more_with_each_run_of_the_listener_is_found_out_within_a_minute():
+    assert verdict(TO_SERVICE, [5.0 + at // 10 for at in MINUTE], MINUTE) == GROWS
+
+
+def test_memory_is_judged_by_its_slope_and_not_at_all_if_the_time_was_short():
+    per_hour = RULES[OWN].per_hour
+    for share, expected in ((0.5, STEADY), (2.0, GROWS)):
+        assert verdict(OWN, [100 + share * per_hour * at / 3600 for at in HALF_HOUR]) == expected
+    assert verdict(OWN, [100 + at for at in MINUTE], MINUTE) == TOO_SHORT
+
+
+def row_of(*members) -> Row:
+    return Row.of(("workers", OPEN_FILES), [list(points) for points in members])
+
+
+def test_a_row_has_the_slope_in_an_hour_and_the_lower_quartiles_of_the_thirds():
+    row = row_of((at, at / 360) for at in range(0, 3601, 100))
+    assert row.per_hour == pytest.approx(10)
+    assert (row.first, row.last, row.most) == pytest.approx((300 / 360, 2700 / 360, 10))
+
+
+def test_workers_are_looked_at_one_by_one_and_added_up():
+    """One of four works at a time, two at some moments: their sum would go up and down with that."""
+    times = range(0, 1000, 10)
+    workers = [[20.0 + 7 * ((at // 10 + worker) % 4 == 0) for at in times] for worker in range(4)]
+    row = row_of(*(zip(times, values, strict=True) for values in workers))
+    assert (row.first, row.last) == (80, 80)
+
+    workers[2] = [value + number / 20 for number, value in enumerate(workers[2])]
+    row = row_of(*(zip(times, values, strict=True) for values in workers))
+    assert row.last - row.first == pytest.approx(10 / 3, abs=0.2)
+
+
+def test_the_table_says_what_is_allowed_and_names_what_grows():
+    growing, steady = (list(zip(HALF_HOUR, values, strict=True)) for values in (HALF_HOUR, [7.0] * N))
+    rows = judged({("triggerer", THREADS): {1: growing}, ("triggerer", TO_SERVICE): {1: steady}})
+    lines = table(rows).splitlines()
+
+    assert len(lines) == 3
+    assert [line for line in lines if GROWS in line] == [line for line in lines if THREADS in line]
+    assert [str(Rule(slack=2, most=18)), str(Rule(per_hour=60))] == ["+2, 18 at most", "+60/h"]
+    assert [line for line in lines if str(RULES[TO_SERVICE]) in line]
+
+
+def test_complaints_of_the_logs_are_found(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "attempt=1.log").write_text("fine\nUnclosed client session\n")
+    (tmp_path / "triggerer.log").write_text("Unclosed connector\nfine\n")
+    assert sorted(unclosed(tmp_path)) == ["Unclosed client session", "Unclosed connector"]
+
+
+STREAMS = 100
+"""More than a listener that leaks needs in all cycles."""
+WATCHED = (TO_SERVICE, OPEN_FILES, "sessions", "asyncio tasks")
+
+
+async def verdicts(emulator: EmulatorServer, left_open: AsyncExitStack | None = None) -> dict[str, str]:
+    """
+    What is said of a listener that comes and goes.
+
+    :param left_open: what it does not close.
+    """
+    settings, tokens = settings_of(emulator), TokenCache()
+    sampler, process = Sampler(emulator.port), psutil.Process(os.getpid())
+    for cycle in range(12):
+        # One of its own, as listeners of an inbox share a stream.
+        inbox_id = emulator.open_inbox(f"inbox {cycle}")
+        async with AsyncExitStack() as own:
+            opened = left_open or own
+            session = await opened.enter_async_context(over_aiohttp.shared_session(settings.tls(), STREAMS))
+            client = AsyncWorkflowClient(settings, session, tokens=tokens)
+            bell = await opened.enter_async_context(event_stream.listen(client, inbox_id, STREAMS))
+            assert bell is not None
+            assert await asyncio.wait_for(bell.wait(), 10)
+            sampler.take(float(cycle), {"this": [process]})
+            sampler.note(float(cycle), "this", probe.counted())
+    said = {row.key[1]: row.verdict for row in judged(sampler.series)}
+    return {what: said[what] for what in WATCHED}
 
 
 async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator: EmulatorServer) -> None:
-    inbox_id, settings, tokens = emulator.open_inbox("orders"), settings_of(emulator), TokenCache()
-    sampler, process = Sampler(emulator.port), psutil.Process(os.getpid())
-    for cycle in range(12):
-        async with over_aiohttp.shared_session(settings.tls(), STREAMS) as session:
-            client = AsyncWorkflowClient(settings, session, tokens=tokens)
-            async with event_stream.listen(client, inbox_id, STREAMS) as bell:
-                assert await asyncio.wait_for(bell.wait(), 10)
-                sampler.take(float(cycle), {"this": [process]})
-                sampler.note(float(cycle), "this", probe.counted())
+    assert await verdicts(emulator) == dict.fromkeys(WATCHED, STEADY)
 
-    said = {row.key[1]: row.verdict for row in judged(sampler.series)}
-    watched = (TO_SERVICE, OPEN_FILES, "sessions", "asyncio tasks")
-    assert {what: said[what] for what in watched} == dict.fromkeys(watched, STEADY)
+
+async def test_a_listener_that_leaves_its_streams_open_is_found_out(emulator: EmulatorServer) -> None:
+    async with AsyncExitStack() as left_open:
+        said = await verdicts(emulator, left_open)
+
+    assert said[OPEN_FILES] == said["asyncio tasks"] == GROWS
+    assert said[TO_SERVICE] in (GROWS, TOO_MANY)
