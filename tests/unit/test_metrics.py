@@ -185,8 +185,9 @@ def test_each_lease_tells_the_age_of_its_oldest_message(
     bench: Workbench, clock: ManualClock, fake_clock: FakeClock, counted: Counted
 ) -> None:
     bench.put("a")
-    clock.advance(90)
+    clock.advance(60)
     bench.put("b")
+    clock.advance(30)
     fake_clock.advance(clock.now() - fake_clock.now())
     for _ in range(2):
         bench.hook.lease_messages(INBOX)
