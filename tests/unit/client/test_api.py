@@ -64,6 +64,24 @@ def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) ->
         send(api.create_inbox(SUBSCRIPTION, "mine"))
 
 
+@pytest.mark.parametrize("given", [{}, {"inputs": None}, {"inputs": {}}, {"inputs": {"region": "eu"}}])
+def test_a_new_inbox_has_both_words_for_its_name_or_none_and_its_inputs_are_an_object(
+    given: dict[str, Any],
+) -> None:
+    wanted: Any = {"app_key": "shop", "action_key": "new_order", **given}
+    sent = {**wanted, "inputs": given.get("inputs") or {}}
+    for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
+        assert call.json == {"subscription": sent, "name": "orders", "key": "orders"}
+    assert api.create_inbox(wanted).json == {"subscription": sent}
+
+
+def test_arguments_are_checked_before_a_name_is_looked_up(send: Sender, emulator: EmulatorServer) -> None:
+    exchange = inboxes.at_inbox("orders", lambda inbox_id: api.lease_messages(inbox_id, lease_seconds=0))
+    with pytest.raises(ValueError, match="lease_seconds must be a whole number from 1 to 3600, not 0"):
+        send.run(exchange)
+    assert emulator.requests == []
+
+
 LEASE: Any = {"inbox_id": "i", "lease_id": "l"}
 TOO_MANY = [str(n) for n in range(101)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -69,6 +70,24 @@ async def test_a_listener_is_woken_up_once_connected_and_by_each_event(
         assert await silent(listener)
         emulator.put("orders", {})
         assert await is_woken_up(listener)
+
+
+async def test_listeners_of_one_inbox_share_a_stream_that_outlives_the_one_who_opened_it(
+    client: AsyncWorkflowClient, inbox: str, emulator: EmulatorServer
+) -> None:
+    async with AsyncExitStack() as later:
+        async with listen(client, inbox, streams=1) as first:
+            assert await is_woken_up(first)
+            second, third = [
+                await later.enter_async_context(listen(client, inbox, streams=1)) for _ in range(2)
+            ]
+            emulator.put("orders", {})
+            for listener in (first, second, third):
+                assert await is_woken_up(listener)
+        emulator.put("orders", {})
+        for listener in (second, third):
+            assert await is_woken_up(listener)
+        assert emulator.count("events") == 1
 
 
 async def test_an_inbox_beyond_the_limit_is_not_listened_to(

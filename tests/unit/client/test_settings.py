@@ -13,11 +13,15 @@ from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+import certifi
 import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.errors import ConfigurationError
+from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken
+from airflow_provider_workflow.client.wire import Answer
 from tests.traces import told
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.conftest import MakeSender
@@ -79,6 +83,48 @@ def test_a_host_that_is_no_web_address_is_named(host: str) -> None:
 
 def test_a_host_may_have_the_name_of_a_scheme() -> None:
     assert build(host="http", scheme="http", port=8080).base_url == "http://http:8080"
+
+
+@pytest.mark.parametrize(
+    ("host", "scheme", "port", "base_url"),
+    [
+        ("api.example.com", None, None, "https://api.example.com"),
+        ("api.example.com", "HTTP", None, "http://api.example.com"),
+        ("api.example.com/", None, 8443, "https://api.example.com:8443"),
+        ("api.example.com:81", None, 82, "https://api.example.com:81"),
+        ("http://api.example.com/base/", "https", 82, "http://api.example.com:82/base"),
+        ("[::1]", "http", 82, "http://[::1]:82"),
+        ("http://[::1]:81", None, 82, "http://[::1]:81"),
+        ("2001:db8::7", None, None, "https://[2001:db8::7]"),
+        ("http://::1", None, 82, "http://[::1]:82"),
+        ("  https://api.example.com  ", None, None, "https://api.example.com"),
+    ],
+)
+def test_scheme_and_port_are_taken_where_the_host_has_none(
+    host: str, scheme: str | None, port: int | None, base_url: str
+) -> None:
+    assert build(host=host, scheme=scheme, port=port).base_url == base_url
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "used"),
+    [
+        *(("verify", word, True) for word in (True, "True", "1", 1, "yes", "", None)),
+        *(("verify", word, False) for word in (False, "False", "0", 0, "no")),
+        ("verify", certifi.where(), certifi.where()),
+        *(("timeout", number, seconds) for number, seconds in ((5, 5.0), ("0.5", 0.5), ("", 30.0))),
+        ("timeout", "3600", 3600.0),
+        ("inbox_path", "/inbox/", "/inbox"),
+        ("templates_path", "/t/", "/t"),
+        ("auth_url", "https://a/", "https://a"),
+        *(("oauth_url", url, url) for url in ("https://a/token", "https://a/token/", "https://a/token?of=1")),
+    ],
+)
+def test_a_field_may_be_a_value_or_a_text_and_only_the_token_url_keeps_its_last_slash(
+    field: str, given: Any, used: Any
+) -> None:
+    name = "token_url" if field == "oauth_url" else field
+    assert getattr(build({field: given}), name) == used
 
 
 @pytest.mark.parametrize("timeout", [0, 3601, "nan", "5 s"])
@@ -260,3 +306,14 @@ def test_a_secret_is_masked_in_base64_at_each_alignment(
             assert "***" in masked
             common = SequenceMatcher(None, masked, encoded, autojunk=False).find_longest_match()
             assert common.size < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_repr_of_a_call_and_its_request_shows_a_secret(name: str) -> None:
+    settings = build(password=SECRET)
+    call = CALLS[name]()
+    bearer = AccessToken(TOKEN, 0.0, 0.0)
+    request = BaseClient(settings).build(call, bearer)
+    response = Answer(200, {"x": TOKEN}, REFRESH.encode())
+    shown = f"{call!r} {request.url} {request!r} {bearer!r} {settings!r} {response!r}"
+    assert [secret for secret in (SECRET, TOKEN, REFRESH, CODE, BASIC) if secret in shown] == []

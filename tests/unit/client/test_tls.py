@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import logging
+import select
 import shutil
+import socket
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -113,6 +115,70 @@ def test_a_variable_names_a_proxy_unless_no_proxy_has_the_host(
         assert proxy_for("http://service.invalid/token") == "http://127.0.0.1:3128"
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,service.invalid")
     assert proxy_for("http://service.invalid/token") is None
+
+
+def test_a_proxy_is_asked_for_a_tunnel_and_sees_no_token(
+    make_send: MakeSender, secure: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tunnel(client: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", secure.port)) as service:
+            client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            while ready := select.select([client, service], [], [], 5)[0]:
+                for end in ready:
+                    content = end.recv(65536)
+                    if not content:
+                        return
+                    (service if end is client else client).sendall(content)
+
+    with ScriptedServer() as proxy:
+        proxy.answers = [tunnel]
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "http://me:proxy-pass@"))
+        url = "https://service.invalid"
+        send = make_send(secure.settings(base_url=url, token_url=f"{url}/token", verify=False))
+        assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
+        heads = proxy.requests
+    credentials = base64.b64encode(b"me:proxy-pass")
+    assert {head.partition(b" HTTP")[0] for head in heads} == {b"CONNECT service.invalid:443"}
+    assert all(b"Proxy-Authorization: Basic " + credentials in head for head in heads)
+    assert not any(b"Bearer" in head or b"a-token" in head for head in heads)
+
+
+def test_a_client_keeps_to_the_proxy_that_it_began_with(
+    make_send: MakeSender, scripted: ScriptedServer, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.answers = [INBOX] * 2
+    settings = scripted.settings(base_url="http://service.invalid")
+    monkeypatch.setenv("HTTP_PROXY", scripted.url)
+    send = make_send(settings)
+    for port in (scripted.port, closed_port):
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+        assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
+    with pytest.raises(errors.TransportError, match="cannot be reached through the proxy"):
+        make_send(settings)(api.get_inbox(SOME_ID))
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_the_bundle_of_the_environment_is_trusted(
+    variable: str, make_send: MakeSender, secure: ScriptedServer, ca: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, ca)
+    assert make_send(secure.settings())(api.get_inbox(SOME_ID))["id"] == SOME_ID
+
+
+def test_a_secure_connection_that_breaks_after_the_request_may_have_had_its_effect(
+    make_send: MakeSender, secure: ScriptedServer, ca: str
+) -> None:
+    def talk_nonsense(connection: socket.socket) -> None:
+        # Plain bytes within the encrypted stream: the client's TLS layer fails while it reads.
+        with socket.socket(fileno=socket.dup(connection.fileno())) as raw:
+            raw.sendall(b"this is no TLS record" * 10)
+            raw.shutdown(socket.SHUT_RDWR)
+
+    secure.answers = [talk_nonsense]
+    with pytest.raises(errors.TransportError) as raised:
+        make_send(secure.settings(verify=ca))(api.lease_messages(SOME_ID))
+    assert raised.value.sent
+    assert len(secure.requests) == 1
 
 
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
