@@ -18,6 +18,7 @@ from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.client.errors import NotFoundError, ServerError
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
@@ -109,6 +110,19 @@ def test_a_lease_is_ended(
     assert operator(task_id="t", lease=lease).execute({}) == {"done": 1, "lease_ended": 0}
     assert bench.states == state
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "done"),
+    [(WorkflowAcknowledgeOperator, "acknowledged"), (WorkflowReleaseOperator, "released")],
+)
+def test_the_number_of_messages_whose_lease_is_ended_is_logged(
+    bench: Workbench, operator: Any, done: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lent(bench, "a", "b")
+    with caplog.at_level(logging.INFO):
+        operator(task_id="t", lease=lease).execute({})
+    assert f"Inbox {bench.inbox_id}: {done} 2 of 2 messages" in caplog.text
 
 
 def test_only_the_messages_that_are_named_are_ended(bench: Workbench) -> None:
@@ -223,6 +237,11 @@ def test_what_cannot_be_replayed_fails_without_a_retry(bench: Workbench) -> None
     ):
         with pytest.raises(AirflowFailException, match=text):
             replay(bench, conf)
+
+
+def test_a_replay_into_a_missing_dag_fails_the_try(bench: Workbench) -> None:
+    with pytest.raises(TargetError):
+        replay(bench, dead_letter(bench, target="missing"))
 
 
 def test_a_rejection_fails_the_try_and_shows_no_payload(bench: Workbench) -> None:

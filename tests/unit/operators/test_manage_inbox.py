@@ -6,11 +6,10 @@ import logging
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import DAG, AirflowException, AirflowFailException
+from airflow.providers.standard.operators.python import PythonOperator
 
-from airflow_provider_workflow.client.errors import (
-    ConflictError,
-)
+from airflow_provider_workflow.client.errors import ConflictError, TransportError
 from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -84,6 +83,18 @@ def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
 
     assert "notification_url was changed" in caplog.text
     assert "-secret" not in f"{made} {changed} {caplog.text}"
+
+
+def test_without_a_notification_url_that_of_the_inbox_stays(connected: EmulatorServer) -> None:
+    ensure(notification_url="https://hook.example.com/")
+    ensure()
+    assert only_inbox(connected).notification_url == "https://hook.example.com/"
+
+
+def test_inputs_may_be_what_another_task_returns() -> None:
+    with DAG("d", schedule=None):
+        ensuring = operator(inputs=PythonOperator(task_id="inputs", python_callable=dict).output)
+    assert ensuring.upstream_task_ids == {"inputs"}
 
 
 def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connected: EmulatorServer) -> None:
@@ -229,6 +240,52 @@ def run(operator: Any, inbox: str = NAME, **arguments: Any) -> Any:
 
 def status(service: EmulatorServer, inbox: str) -> str:
     return service.store.inboxes.get(inbox).status
+
+
+CHANGED = pytest.mark.parametrize(
+    ("operator", "before", "after", "reason"),
+    [
+        (WorkflowPauseInboxOperator, "active", "paused", "user"),
+        (WorkflowResumeInboxOperator, "paused", "active", None),
+    ],
+)
+
+
+@CHANGED
+@pytest.mark.parametrize("by_name", [True, False])
+def test_an_inbox_is_paused_and_resumed_and_what_is_so_already_is_a_success_and_said(
+    connected: EmulatorServer,
+    inbox: str,
+    operator: Any,
+    before: str,
+    after: str,
+    reason: str | None,
+    by_name: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    connected.store.inboxes.force(inbox, before)
+    given = NAME if by_name else inbox
+
+    changed = {"id": inbox, "name": NAME, "status": after, "paused_reason": reason}
+    assert run(operator, given) == changed
+    assert status(connected, inbox) == after
+    assert f"Inbox {given} is {after} now" in caplog.text
+    assert run(operator, given) == changed
+    assert f"Inbox {given} is {after} already; nothing to do" in caplog.text
+
+
+@CHANGED
+def test_a_change_whose_answer_is_lost_succeeds_in_the_retry(
+    connected: EmulatorServer, inbox: str, operator: Any, before: str, after: str, reason: str | None
+) -> None:
+    connected.store.inboxes.force(inbox, before)
+    connected.fault("drop", "pause_inbox" if after == "paused" else "resume_inbox", when="after")
+    with pytest.raises(TransportError):
+        run(operator)
+
+    assert (run(operator)["status"], status(connected, inbox)) == (after, after)
+    assert run(operator)["paused_reason"] == reason
 
 
 def test_a_resumed_inbox_that_initializes_is_returned_so(connected: EmulatorServer, inbox: str) -> None:

@@ -7,7 +7,8 @@ import logging
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowSkipException
+from airflow.providers.standard.operators.python import PythonOperator
 
 from airflow_provider_workflow.dispatch.payloads import unstorable
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -43,6 +44,20 @@ def test_steps_without_a_title_or_alternatives_are_returned_as_they_are(connecte
     assert [step["step"]["title"] for step in found["steps"]] == [None, "Create Item"]
     assert [len(step["alternatives"]) for step in found["steps"]] == [2, 0]
     assert WorkflowHook().guess("When no-title happens, add no-alternatives")["steps"] == found["steps"]
+
+
+def test_the_guess_is_returned_with_its_title_steps_and_the_link_to_the_editor(
+    connected: EmulatorServer,
+) -> None:
+    found = guess()
+
+    assert set(found) == {"title", "steps", "prefilled_url", "messages"}
+    assert (found["title"], found["messages"]) == (ORDERS, [])
+    assert [step["step"]["app"] for step in found["steps"]] == ["Shop", "Spreadsheet"]
+    assert {tuple(sorted(other)) for step in found["steps"] for other in step["alternatives"]} == {
+        ("api", "app", "title")
+    }
+    assert found["prefilled_url"].startswith(f"{connected.base_url}/editor?")
 
 
 def test_remarks_of_the_service_are_returned_as_texts(connected: EmulatorServer) -> None:
@@ -126,6 +141,58 @@ def test_the_hook_returns_every_field_of_a_template_and_the_operator_those_that_
     }
 
 
+def test_of_templates_the_fields_that_fit_an_xcom_are_returned_and_a_missing_one_is_none(
+    connected: EmulatorServer,
+) -> None:
+    names = {"id", "title", "slug", "status", "description_plain", "url", "create_url", "steps"}
+    found = templates(limit=2)
+    assert [set(template) for template in found] == [names] * 2
+    assert found[0]["steps"] == [
+        {"title": "Mail", "api": "MailAPI@1.0.0"},
+        {"title": "Chat", "api": "ChatAPI@1.0.0"},
+    ]
+
+    one = {"id": 1, "title": "cut \ud83d", "steps": [{}]}
+    connected.fault("status", operation="templates", status=200, json=[one])
+    (template,) = templates()
+    assert template == {
+        **dict.fromkeys(names),
+        "id": 1,
+        "title": "cut \ufffd",
+        "steps": [{"title": None, "api": None}],
+    }
+
+
+def test_without_a_limit_all_pages_of_templates_are_read(connected: EmulatorServer) -> None:
+    found = templates(limit=None)
+    assert len(found) == len({template["id"] for template in found}) > 100
+    assert connected.count("templates") == 2
+
+
+def test_apps_and_limit_are_templated_and_a_limit_that_is_no_number_is_named(
+    connected: EmulatorServer,
+) -> None:
+    def rendered(limit: Any) -> Any:
+        operator = WorkflowTemplatesOperator(
+            task_id="t", apps=["{{ params.app }}", "mail"], limit="{{ params.limit }}"
+        )
+        operator.render_template_fields({"params": {"app": "shop", "limit": limit}})
+        return operator.execute({})
+
+    (found,) = rendered(1)
+    assert {step["title"] for step in found["steps"]} == {"Shop", "Mail"}
+    with pytest.raises(ValueError, match=r"^limit"):
+        rendered("many")
+
+
+def test_apps_may_be_what_another_task_returns() -> None:
+    with DAG("d", schedule=None):
+        operator = WorkflowTemplatesOperator(
+            task_id="t", apps=PythonOperator(task_id="apps", python_callable=list).output
+        )
+    assert operator.upstream_task_ids == {"apps"}
+
+
 @pytest.mark.parametrize(("apps", "named"), [("shop, mail", "shop, mail"), (None, "all apps")])
 def test_the_number_of_templates_is_logged(
     connected: EmulatorServer, apps: Any, named: str, caplog: pytest.LogCaptureFixture
@@ -147,6 +214,17 @@ def test_a_wrong_argument_of_templates_is_named_where_the_dag_is_parsed(field: s
 
 def unenroll(**arguments: Any) -> Any:
     return WorkflowUnenrollOperator(task_id="t", **{"enrollment_id": "e-1", **arguments}).execute({})
+
+
+def test_an_enrollment_is_ended_with_a_token_for_it_and_that_is_logged(
+    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert unenroll() == {"enrollment_id": "e-1", "unenrolled": True}
+
+    assert "Enrollment e-1 was ended" in caplog.text
+    (token,) = (request for request in connected.requests if request.operation == "token")
+    assert b"promotions:write" in token.body
 
 
 def test_an_enrollment_that_is_gone_is_a_success_and_said(
