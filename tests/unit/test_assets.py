@@ -14,7 +14,16 @@ from airflow_provider_workflow.assets import create_asset, messages_of, schedule
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.observers import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from tests.unit.sensors.tasks import sensor
 from tests.unit.workbench import INBOX, Workbench
+
+
+def test_an_asset_is_named_by_its_address_unless_it_is_given_a_name() -> None:
+    asset = create_asset(inbox="orders")
+    assert (asset.name, asset.uri, asset.extra) == (asset.uri, "workflow-inbox://workflow_default/orders", {})
+
+    own = create_asset(inbox="a", workflow_conn_id="Shop", name="own", extra={"b": 1}, group="c")
+    assert (own.name, own.uri, own.group, own.extra) == ("own", "workflow-inbox://Shop/a", "c", {"b": 1})
 
 
 def test_before_airflow_3_4_the_schedule_of_an_asset_is_a_list(release: Callable[[int, int], None]) -> None:
@@ -96,6 +105,30 @@ def dispatched(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperato
 
 def facets(operator: Any) -> Any:
     return operator.get_openlineage_facets_on_complete(None)
+
+
+@pytest.mark.usefixtures("openlineage")
+@pytest.mark.parametrize("by_sensor", [False, True])
+def test_the_inbox_is_the_input_of_its_task_and_a_facet_names_the_runs(
+    bench: Workbench, by_sensor: bool
+) -> None:
+    bench.start_before("a")
+    bench.put("a", "b")
+    operator: Any = dispatched(bench) if not by_sensor else sensor(deferrable=False, poll_interval=1)
+    if by_sensor:
+        operator.execute(bench.context)
+
+    (inbox,) = facets(operator).inputs
+    assert inbox.namespace == f"workflow://{bench.service.base_url.partition('://')[2]}"
+    assert inbox.name == INBOX
+    assert vars(facets(operator).run_facets[lineage.FACET]) == {
+        "inboxId": bench.inbox_id,
+        "dagIds": ["handle"],
+        "started": 1,
+        "startedRunIds": [bench.run_id("b")],
+        "existing": 1,
+        "existingRunIds": [bench.run_id("a")],
+    }
 
 
 @pytest.mark.usefixtures("openlineage")

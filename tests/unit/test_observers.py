@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import Mock
 
@@ -20,12 +21,14 @@ from opentelemetry.trace import SpanKind, StatusCode
 from airflow_provider_workflow import config, observers, pytest_plugin
 from airflow_provider_workflow.airflow_internals import PARENT_TRACE
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitError, WorkflowAPIError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.observers import tell
 from airflow_provider_workflow.operators import base
 from tests.unit.batching import Function, batches
 from tests.unit.counted import Counted
 from tests.unit.documents import ROOT
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import Task, sensor
 from tests.unit.workbench import INBOX, Workbench
@@ -113,6 +116,86 @@ def test_a_rejected_run_has_the_type_of_its_error(bench: Workbench, spans: Spans
     assert rejected.status.status_code is StatusCode.ERROR
     assert f"{OURS}.outcome" not in attributes(rejected)
     assert rejected.events == ()
+
+
+def test_a_call_that_failed_has_the_type_of_its_error(bench: Workbench, spans: Spans) -> None:
+    bench.hook.get_inbox(INBOX)
+    bench.service.fault("status", "lease", status=403)
+    with pytest.raises(WorkflowAPIError):
+        bench.lease()
+
+    failed = spans.one("lease orders")
+    assert attributes(failed)["error.type"].endswith("Error")
+    assert "messaging.batch.message_count" not in attributes(failed)
+    assert (failed.status.status_code, failed.status.description) == (StatusCode.ERROR, None)
+
+
+def test_a_run_that_existed_and_a_dead_letter_are_marked(bench: Workbench, spans: Spans) -> None:
+    bench.allow_dead_letters(after=1)
+    bench.supervisor.refuse("a", api_error(400, "value_error"))
+    bench.start_before("b")
+    bench.put("a", "b")
+    bench.ready_dispatcher().drain()
+
+    marks = [
+        (shown["messaging.message.id"], shown[f"{OURS}.dag_id"], shown.get(f"{OURS}.outcome"))
+        for shown in map(attributes, spans.all)
+        if shown.get(f"{OURS}.dead_letter")
+    ]
+    assert marks == [("a", "dead", "started")]
+    outcomes = {
+        attributes(span)["messaging.message.id"]: attributes(span).get(f"{OURS}.outcome")
+        for span in spans.all
+        if span.name == "start_run orders" and attributes(span)[f"{OURS}.dag_id"] == "handle"
+    }
+    assert outcomes == {"a": None, "b": "existing"}
+
+
+def test_an_empty_inbox_makes_no_span_and_a_release_makes_one(bench: Workbench, spans: Spans) -> None:
+    bench.dispatcher().drain()
+    assert spans.names == []
+
+    bench.put("a", "b")
+    lease = bench.lease()
+    bench.hook.release_messages(bench.inbox_id, lease.lease_id)
+    released = attributes(spans.one("release orders"))
+    assert released["messaging.operation.type"] == "settle"
+    assert released["messaging.batch.message_count"] == 2
+
+
+def test_ids_and_names_in_a_span_are_escaped(spans: Spans) -> None:
+    tell(
+        "start_run",
+        inbox="orders\n\x1b[31m",
+        conn_id="c",
+        count=0,
+        began_at=1.0,
+        message_ids=["a\ud800\n\x00" + "x" * 1000],
+        facts={"dag_id": "handle\n"},
+    )
+    (span,) = spans.all
+    shown = attributes(span)
+    texts = [span.name, *(text for text in shown.values() if isinstance(text, str))]
+    assert all(text.isprintable() and len(text) < 400 for text in texts)
+
+
+@pytest.mark.parametrize("value", ["off", "false", "anything"])
+def test_the_option_switches_spans_off(
+    bench: Workbench, spans: Spans, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__TRACES", value)
+    bench.put("a")
+    bench.dispatcher().drain()
+
+    assert (bench.supervisor.started, spans.names) == (["a"], [])
+
+
+def test_without_a_tracer_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    for made in (trace.NoOpTracerProvider, trace.ProxyTracerProvider):
+        monkeypatch.setattr(trace, "get_tracer_provider", made)
+        assert not config.traces()
+    monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
+    assert config.traces()
 
 
 BROUGHT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -239,6 +322,43 @@ def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted
 
     assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "rejected": 1}
     assert counted.tags == [WHERE]
+
+
+def test_answers_that_ask_for_fewer_calls_are_counted_and_calls_held_back_are_not(
+    bench: Workbench, counted: Counted, fake_clock: FakeClock
+) -> None:
+    bench.service.fault("status", "get_inbox", status=429, times=2)
+    bench.hook.get_inbox(bench.inbox_id)
+    assert counted.totals == {"rate_limited": 2}
+    assert counted.tags == [{"conn_id": "workflow_default", "family": "inbox"}]
+
+    never_sent = RateLimitError("made up", status=0, retry_after=100)
+    observers.observer("c", "http://a.example")(api.get_inbox("i"), never_sent, 0.0)
+    assert counted.totals == {"rate_limited": 2}
+
+
+@pytest.mark.parametrize(
+    ("created", "age"),
+    [
+        ([], 0.0),
+        ([0, 90], 90.0),
+        *(([text], 0.0) for text in (None, {}, "yesterday", "2999-01-01T00:00:00Z")),
+    ],
+)
+def test_a_lease_shows_the_age_of_its_oldest_message(
+    created: list[Any], age: float, counted: Counted, fake_clock: FakeClock
+) -> None:
+    def shown(seconds_ago: Any) -> Any:
+        if not isinstance(seconds_ago, int):
+            return seconds_ago
+        return datetime.fromtimestamp(fake_clock.now() - seconds_ago, UTC).isoformat()
+
+    observe = observers.observer("c", "http://a.example")
+    observe(api.lease_messages("i"), {"results": [{"created_at": shown(text)} for text in created]}, 1.0)
+    observe(api.lease_messages("i"), InboxPausedError("made up", status=409), 1.0)
+
+    ages = [value for name, value, _ in counted.told if name.endswith(f".{observers.AGE}")]
+    assert ages == [pytest.approx(age), 0.0]
 
 
 def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, counted: Counted) -> None:
