@@ -71,6 +71,40 @@ def test_a_notice_starts_the_listener() -> None:
 
 
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
+def test_both_dags_have_their_file_their_names_and_what_the_function_says(kind: str) -> None:
+    for given, names in (
+        ({}, ("handle_order", "handle_order_listener")),
+        ({"dag_id": "orders", "listener_dag_id": "wait", "doc_md": "Written."}, ("orders", "wait")),
+    ):
+        target, listener = made(listener=kind, **given)
+        start_runs: Any = listener.get_task("start_runs")
+        assert (target.dag_id, listener.dag_id, start_runs.trigger_dag_id) == (*names, names[0])
+        assert target.fileloc == listener.fileloc == __file__
+        assert target.doc_md == given.get("doc_md")
+        assert (target.schedule, listener.max_active_runs) == (None, 1)
+        assert listener.start_date is not None
+        assert listener.start_date < datetime.now(UTC)
+
+    @inbox_dag("orders")
+    @task
+    def handle_invoice(message: Any) -> None:
+        """Handle it."""
+
+    assert isinstance(handle_invoice, DAG)
+    assert (handle_invoice.dag_id, handle_invoice.task_ids) == ("handle_invoice", ["handle_invoice"])
+    assert handle_invoice.doc_md == "Handle it."
+
+
+def test_the_form_has_the_message_with_the_example() -> None:
+    target, _ = made(example={"total": 20})
+    message = target.params["message"]
+    param = target.params.get_param("message")
+    assert message["payload"] == {"total": 20}
+    assert set(message) == {"id", "created_at", "payload", "message_attributes"}
+    assert (param.schema["type"], bool(param.description)) == ("object", True)
+
+
+@pytest.mark.parametrize("kind", ["notice", "sensor"])
 def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
     given = {
         "match": "payload.total",
@@ -250,6 +284,20 @@ def rendered(text: Callable[[Any], Any], payload: Any, **arguments: Any) -> Any:
     work: Any = handle_order.get_task("work")
     work.render_template_fields(message_context(payload))
     return work.op_args[0]
+
+
+def test_a_payload_is_no_template_and_mapped_tasks_get_the_message_too() -> None:
+    message = {"id": "a", "payload": {"text": "{{ 1 // 0 }}"}}
+    running: Any = {"dag_run": SimpleNamespace(conf={"message": message}), "params": {}}
+    with DAG("d", schedule=None) as dag:
+        work(MessagePlaceholder()["payload"]["text"])
+        work.override(task_id="mapped").partial(message=MessagePlaceholder()).expand_kwargs([{}])
+
+    rendered: Any = dag.get_task("work")
+    rendered.render_template_fields(running)
+    assert rendered.op_args == ("{{ 1 // 0 }}",)
+    mapped: Any = dag.get_task("mapped")
+    assert mapped.partial_kwargs["op_kwargs"]["message"].resolve(running) == message
 
 
 def test_a_part_in_a_string_is_sound_whatever_else_is_in_the_payload() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from functools import partial
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
-from airflow.sdk import DAG, exceptions, task
+from airflow.sdk import DAG, TaskGroup, exceptions, task
+from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
@@ -47,6 +49,87 @@ def test_messages_cannot_be_given_in_the_dag_file() -> None:
         operator_of(of_orders(nothing), messages=[])
     with pytest.raises(TypeError, match="messages"):
         operator_of(of_orders(nothing), [])
+
+
+def test_the_function_is_called_with_batches_its_own_arguments_and_the_context(bench: Workbench) -> None:
+    called: list[Any] = []
+
+    @task.workflow_inbox(inbox=INBOX, batch_size=2)
+    def work(limit: int, messages: Any, *, ti: Any = None, unit: str = "EUR", **context: Any) -> str:
+        ids = [message["id"] for message in messages]
+        called.append((limit, ids, ti is bench.ti, unit, set(context)))
+        return "ignored"
+
+    bench.put("a", "b", "c")
+    result = executed(bench, work, 5, unit="USD")
+
+    rest = (True, "USD", {"task_state_store"})
+    assert called == [(5, ["a"], *rest), (5, ["b", "c"], *rest)]
+    assert (result["batches"], result["processed"]["count"]) == (2, 3)
+    assert bench.states == {}
+
+
+def test_an_argument_that_is_missing_is_named_when_the_dag_is_parsed() -> None:
+    def work(messages: Any, limit: int) -> None:
+        pass
+
+    with pytest.raises(TypeError, match="limit"):
+        operator_of(of_orders(work))
+    with pytest.raises(TypeError, match="inbox"):
+        operator_of(task.workflow_inbox(nothing))
+
+
+def test_a_mapped_copied_or_grouped_task_works_on_messages_as_well(bench: Workbench) -> None:
+    called: list[Any] = []
+
+    @of_orders
+    def work(messages: Any, limit: int, factor: int = 1) -> None:
+        called.append((len(messages), limit, factor))
+
+    with DAG("mapped", schedule=None, start_date=START) as dag:
+        mapped = work.partial(factor=2).expand(limit=[3, 4]).operator
+        with TaskGroup("intake"):
+            of_orders(nothing)()
+    bench.put("a")
+    mapped.unmap({"op_kwargs": {"limit": 3, "factor": 2}}).execute(bench.context)
+    bench.put("b")
+    copy.deepcopy(operator_of(work, limit=5)).execute(bench.context)  # type: ignore[arg-type]
+
+    assert called == [(1, 3, 2), (1, 5, 1)]
+    assert dag.task_ids == ["work", "intake.nothing"]
+
+
+def test_what_a_template_may_hold_is_rendered_to_strings() -> None:
+    native = DAG("native", schedule=None, start_date=START, render_template_as_native_obj=True)
+    given = dict.fromkeys(("inbox", "workflow_conn_id", "dead_letter_dag_id"), "{{ params.inbox }}")
+
+    def work(messages: Any, limit: int) -> None:
+        pass
+
+    with native:
+        operator = task.workflow_inbox(**given)(work)(limit="{{ params.limit }}").operator
+    params = ParamsDict({"inbox": "20260101", "limit": 5})
+    operator.render_template_fields({"params": params, "task": operator})
+    assert {str(getattr(operator, name)) for name in given} == {"20260101"}
+    assert operator.op_kwargs["limit"] == 5
+
+
+def test_an_overridden_task_has_its_own_inbox_and_retries_that_are_given() -> None:
+    overridden: Any = operator_of(
+        of_orders(nothing).override(task_id="other", inbox="invoices", batch_size=5)
+    )
+    assert (overridden.task_id, overridden.inbox, overridden.limits.lease_limit) == ("other", "invoices", 5)
+
+    of_itself = operator_of(of_orders(nothing))
+    assert (of_itself.retries, of_itself.retry_delay.total_seconds()) == (5, 10)
+    assert of_itself.retry_exponential_backoff
+    assert operator_of(task.workflow_inbox(inbox=INBOX, retries=0)(nothing)).retries == 0
+
+
+def test_the_page_of_a_task_shows_the_function_and_its_name() -> None:
+    operator = operator_of(of_orders(nothing))
+    assert operator.custom_operator_name == "@task.workflow_inbox"
+    assert operator.get_python_source().startswith("def nothing(messages")
 
 
 async def coroutine(messages: Any) -> None:
