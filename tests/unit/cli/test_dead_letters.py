@@ -117,6 +117,31 @@ def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, bur
     assert cli("dead-letters", "replay", "worse", "-o", "json").json["existing"]["ids"] == ["worse"]
 
 
+def test_the_table_has_age_inbox_and_whether_it_was_replayed(cli: Cli, buried: Burying) -> None:
+    buried.bury("a", age=timedelta(hours=3, minutes=5))
+    buried.bury("b", age=timedelta(days=2))
+    assert cli("dead-letters", "replay", "b").code == 0
+    rows = [line.split(" | ") for line in cli("dead-letters", "list").out.splitlines()[2:]]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["a", "3 h", INBOX_ID[:8], "rejected", "handle"],
+        ["b", "2 d", INBOX_ID[:8], "replayed", "handle"],
+    ]
+
+
+def test_show_prints_the_exact_message(cli: Cli, buried: Burying) -> None:
+    payload = {"nul": "a\0b", "half": "\ud800", "big": 2**70, "deep": [[1e300, -0.0]], "caf\u00e9": ""}
+    run_id = buried.bury("a", payload)
+    for name in ("a", run_id):
+        shown = cli("dead-letters", "show", name, "-o", "json")
+        assert shown.code == 0
+        assert shown.json["message"]["payload"] == payload
+        assert json.loads(shown.json["message_json"]) == shown.json["message"]
+        assert shown.json["cause"] == "a made-up cause"
+    table, _, message = cli("dead-letters", "show", "a").out.partition("\n\n")
+    assert "a made-up cause" in table
+    assert json.loads(message)["payload"] == payload
+
+
 def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Burying) -> None:
     text = "[" * 100_000 + "]" * 100_000
     buried.bury("a", any_json.decode(text))
@@ -201,6 +226,22 @@ def test_without_a_selection_nothing_is_started(cli: Cli, buried: Burying) -> No
         assert "--all" in shown.err
     assert buried.replays() == {}
     assert replayed(cli, "--all") == (0, [1, 0, 0])
+
+
+def test_an_id_that_does_not_exist_starts_nothing(cli: Cli, buried: Burying) -> None:
+    buried.bury("a")
+    shown = cli("dead-letters", "replay", "a", "b")
+    assert (shown.code, shown.out) == (3, "")
+    assert "no such dead letter: b" in shown.err
+    assert buried.replays() == {}
+
+
+def test_the_oldest_are_replayed_first(cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dag_runs, "PAGE", 2)
+    for number in range(5):
+        buried.bury(f"m{number}", age=timedelta(hours=number + 1))
+    replayed = cli("dead-letters", "replay", "--all", "-o", "json").json
+    assert replayed["started"]["ids"] == ["m4", "m3", "m2", "m1", "m0"]
 
 
 def test_another_target_is_started_unless_the_message_has_a_run_already(cli: Cli, buried: Burying) -> None:

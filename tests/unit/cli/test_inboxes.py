@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from typing import Any
 
@@ -50,6 +51,78 @@ def test_an_inbox_is_deleted_only_if_a_person_was_asked(
     for said in ("'orders'", orders) if code < 2 else ("--yes",):
         assert said in shown.err
     assert emulator.count("delete_inbox") == (1 if code == 0 else 0)
+
+
+def fields(table: str) -> dict[str, str]:
+    """A table with a row for each field."""
+    cells = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+    return {row[0]: row[1] for row in cells if len(row) == 2}
+
+
+def test_messages_are_counted_by_their_status_with_the_age_of_the_oldest(
+    cli: Cli, emulator: EmulatorServer, orders: str
+) -> None:
+    emulator.store.configure(quarantine_after=1)
+    emulator.put("orders", 1)
+    emulator.store.messages.lease(orders, 300, 100)
+    emulator.store.messages.expire(orders)
+    emulator.store.clock.advance(-7300)
+    emulator.put("orders", 2)
+    emulator.store.messages.lease(orders, 100_000, 100)
+    emulator.store.clock.advance(7300)
+    emulator.put("orders", 3, 4, 5)
+
+    counted = cli("inbox", "show", "orders", "-o", "json").json["messages"]
+    assert counted.pop("oldest_created_at")
+    assert counted == {"available": 3, "leased": 1, "quarantined": 1, "complete": True}
+    told = fields(cli("inbox", "show", "orders").out)
+    names = ("available", "leased", "quarantined", "oldest")
+    assert [told[name] for name in names] == ["3", "1", "1", "2 h"]
+
+
+def test_a_list_has_the_numbers_of_each_inbox_and_takes_a_status(
+    cli: Cli, emulator: EmulatorServer, orders: str
+) -> None:
+    invoices = emulator.open_inbox("invoices")
+    emulator.put("invoices", 1, 2)
+    emulator.store.inboxes.force(invoices, "paused", "user")
+
+    head, _, *rows = [
+        [cell.strip() for cell in line.split("|")] for line in cli("inbox", "list").out.splitlines()
+    ]
+    shown = ("status", "available", "quarantined")
+    assert {row[1]: [row[head.index(name)] for name in shown] for row in rows} == {
+        "orders": ["active", "0", "0"],
+        "invoices": ["paused (user)", "2", "0"],
+    }
+    listed = cli("inbox", "list", "--status", "paused", "-o", "json").json
+    assert [(inbox["id"], inbox["messages"]["available"]) for inbox in listed] == [(invoices, 2)]
+
+
+def test_what_is_counted_in_part_is_marked(
+    cli: Cli, emulator: EmulatorServer, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulator.store.configure(page_size=2)
+    monkeypatch.setattr(inboxes, "PAGES", 2)
+    monkeypatch.setattr("airflow_provider_workflow.client.inboxes.PAGE_SIZE", 2)
+    emulator.put("orders", *range(5))
+    assert fields(cli("inbox", "show", "orders").out)["available"] == "4+"
+    found = cli("inbox", "show", "orders", "-o", "json").json["messages"]
+    assert (found["available"], found["complete"]) == (4, False)
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", "orders")])
+@pytest.mark.parametrize("status", ["active", "deleting", "initialization_failure"])
+def test_messages_are_not_listed_where_there_are_none_or_counts_are_not_asked_for(
+    cli: Cli, emulator: EmulatorServer, orders: str, command: tuple[str, ...], status: str
+) -> None:
+    emulator.store.inboxes.force(orders, status)
+    arguments = (command[0], orders) if len(command) > 1 else command
+    options = ("--no-counts",) if status == "active" else ()
+    found = cli("inbox", *arguments, *options, "-o", "json").json
+    assert (found if len(command) > 1 else found[0]).get("messages") is None
+    assert ("available" in cli("inbox", *arguments, *options).out) is (status != "active")
+    assert emulator.count("list_messages") == 0
 
 
 def test_a_long_list_is_counted_in_part_and_says_so(
@@ -190,6 +263,42 @@ def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
     assert "nothing to lease" in shown.err
     cli("inbox", "pause", "orders")
     assert cli("inbox", "lease", "orders").code == 4
+
+
+def test_a_lease_is_shown_with_its_payloads_and_whole_to_a_script(cli: Cli, emulator: EmulatorServer) -> None:
+    payload = {"text": "Grüße", "n": 1.5, "deep": [None, True]}
+    emulator.put("orders", payload, payload)
+    shown = cli("inbox", "lease", "orders", "--limit", "1")
+    assert (shown.code, shown.err) == (0, "")
+    assert "lease_id" in shown.out
+    assert '"text": "Grüße"' in shown.out
+
+    found = cli("inbox", "lease", "orders", "--limit", "5", "--lease-seconds", "60", "-o", "json")
+    assert (found.json["results"][0]["payload"], found.out.isascii()) == (payload, True)
+    assert set(found.json) == {"lease_id", "leased_until", "results", "inbox_attributes"}
+    asked = [json.loads(each.body) for each in emulator.requests if each.operation == "lease"]
+    assert [(body["lease_limit"], body["lease_seconds"]) for body in asked] == [(1, 300), (5, 60)]
+
+
+@pytest.mark.parametrize(("command", "status"), [("ack", "acked"), ("release", "available")])
+def test_a_lease_is_ended_as_a_whole_or_message_by_message(
+    cli: Cli, emulator: EmulatorServer, command: str, status: str
+) -> None:
+    emulator.put("orders", 1, 2, 3, ids=["a", "b", "c"])
+    lease_id = cli("inbox", "lease", "orders", "-o", "json").json["lease_id"]
+    one = cli("inbox", command, "orders", lease_id, "b", "-o", "json")
+    assert (one.code, [message["id"] for message in one.json["results"]]) == (0, ["b"])
+    assert emulator.summary("orders")["counts"]["leased"] == 2
+    assert cli("inbox", command, "orders", lease_id).code == 0
+    assert {message["status"] for message in emulator.summary("orders")["messages"]} == {status}
+
+
+def test_an_inbox_that_is_paused_is_ensured_and_said_to_be_paused(cli: Cli, emulator: EmulatorServer) -> None:
+    inbox = cli(*ENSURE, "-o", "json").json["id"]
+    emulator.store.inboxes.force(inbox, "paused", "authentication")
+    shown = cli(*ENSURE, "--wait", "-o", "json")
+    assert (shown.code, shown.json["status"]) == (0, "paused")
+    assert "is paused" in shown.err
 
 
 def test_a_lease_that_ran_out_is_a_fault(cli: Cli, emulator: EmulatorServer, clock: ManualClock) -> None:

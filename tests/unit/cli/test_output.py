@@ -18,11 +18,12 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import LOG_LEVEL, run
-from airflow_provider_workflow.client import answers, any_json, api
+from airflow_provider_workflow.client import answers, any_json, api, errors
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
@@ -41,6 +42,7 @@ FORMS = ("table", "plain", "json", "yaml")
 NOT_PRINTED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u2028]")
 
 Show = Callable[..., str]
+FAILS = "tests.unit.cli.commands.fails"
 
 
 @pytest.fixture
@@ -73,6 +75,15 @@ def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str) -> N
         assert json.loads(text) == {"value": deep}
 
 
+@pytest.mark.parametrize("form", ["table", "plain"])
+def test_for_people_a_long_value_is_cut_and_a_name_like_a_number_stays(shown: Show, form: str) -> None:
+    text = shown(form, None, [{"value": "x" * 10_000}])
+    assert text.count("x") < 400
+    assert "..." in text.replace("\n", "")
+    for value in ("1e3", "007"):
+        assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_that_airflow_knows_is_masked(shown: Show, form: str) -> None:
     mask_secret("secret-of-this-test")
@@ -84,6 +95,46 @@ def test_a_secret_that_airflow_knows_is_masked(shown: Show, form: str) -> None:
     assert "before *** after" in text
     if form in ("json", "yaml"):
         assert yaml.safe_load(text) == {"deep": ["before *** after"]}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ServerError("broken", status=500), 1),
+        (errors.ConflictError("taken", status=409), 1),
+        (errors.LeaseExpiredError("too late", status=400), 1),
+        (errors.RateLimitError("too many", status=429), 1),
+        (errors.TransportError("no answer", sent=False), 1),
+        (AirflowException("no database"), 1),
+        (OSError("no file"), 1),
+        (ValueError("lease_seconds must be a whole number"), 2),
+        (errors.NotFoundError("no such inbox", status=404), 3),
+        (errors.AuthenticationError("who are you", status=401), 5),
+        (errors.ConfigurationError(["host is missing"]), 5),
+    ],
+)
+def test_an_error_has_its_exit_code_and_one_sentence(
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    assert run(FAILS, Namespace(error=error)) == code
+    assert capsys.readouterr() == ("", f"Error: {error}\n")
+
+
+def test_an_error_of_no_known_type_is_a_sentence_without_secrets_and_traced_at_debug(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask_secret("secret-of-this-test")
+    error = KeyError("secret-of-this-test")
+    assert run(FAILS, Namespace(error=error)) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"Error: unexpected KeyError: '***' ({LOG_LEVEL}=DEBUG ")
+    assert len(told.splitlines()) == 1
+
+    monkeypatch.setenv(LOG_LEVEL, "DEBUG")
+    assert run(FAILS, Namespace(error=error)) == 1
+    told = capsys.readouterr().err
+    assert "commands.py" in told
+    assert "secret-of-this-test" not in told
 
 
 def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:

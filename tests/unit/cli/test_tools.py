@@ -57,6 +57,49 @@ def test_with_the_grant_refresh_token_it_is_the_users(
     assert emulator.count("token") == 0
 
 
+def test_of_a_token_a_script_reads_its_end_and_nothing_is_shown_of_a_short_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = datetime.fromisoformat(cli("token", "-o", "json").json["expires_at"]) - datetime.now(UTC)
+    assert 35_900 < ends.total_seconds() <= 36_000
+
+    monkeypatch.setattr(WorkflowHook, "access_token", lambda hook, scope: {"access_token": "abcdefgh"})
+    told = cli("token", "-o", "json").json
+    assert (told["access_token"], told["expires_in"]) == ("***", 3600)
+
+
+def test_a_guess_is_shown_with_its_link_and_steps_and_whole_to_a_script(cli: Cli) -> None:
+    text = "When an order arrives in the shop, add a row to the spreadsheet"
+    shown = cli("guess", text)
+    assert (shown.code, shown.err) == (0, "")
+    assert "New Order | Shop " in shown.out
+    assert "/editor?step=ShopAPI" in shown.out
+
+    found = cli("guess", text, "-o", "json").json
+    assert found["prefilled_url"].endswith("/editor?step=ShopAPI%401.0.0&step=SpreadsheetAPI%401.0.0")
+    assert [step["step"]["app"] for step in found["steps"]] == ["Shop", "Spreadsheet"]
+
+
+def test_templates_of_apps_are_listed(cli: Cli) -> None:
+    arguments = ("templates", "--apps", "shop, spreadsheet", "--limit", "1")
+    shown = cli(*arguments)
+    assert shown.code == 0
+    assert "Spreadsheet" in shown.out
+    (one,) = cli(*arguments, "-o", "json").json
+    assert {step["api"] for step in one["steps"]} == {"ShopAPI@1.0.0", "SpreadsheetAPI@1.0.0"}
+    assert len(cli("templates", "-o", "json").json) > 100
+
+
+def test_messages_are_put_at_an_address_without_a_connection(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_WORKFLOW_DEFAULT")
+    assert cli("put", "orders", "1", "--url", f"{emulator.base_url}/").code == 3
+    assert cli("put", "orders", "1", "--create", "--url", f"{emulator.base_url}/").code == 0
+    assert emulator.summary("orders")["counts"]["available"] == 1
+    assert cli("put", "orders", "1").code == 5
+
+
 def test_what_is_no_json_is_wrong_usage_and_puts_nothing(cli: Cli, emulator: EmulatorServer) -> None:
     emulator.open_inbox("orders")
 
