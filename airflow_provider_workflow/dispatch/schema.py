@@ -8,38 +8,41 @@ from typing import Any
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
+from airflow_provider_workflow.dispatch.schema_errors import of_keyword, of_pydantic
 
 LONGEST_PATH = 200
 Fault = tuple[Iterable[str | int], str]
-"""Where a payload does not fit, and the rule."""
+"""Where a payload does not fit, and why."""
 
 
 class InvalidPayloadError(ValueError):
-    """A payload does not fit the schema. The text has the path and the rule, and no value."""
+    """A payload does not fit the schema. The text has the path and the reason, and no value."""
 
-    def __init__(self, path: Iterable[str | int], rule: str) -> None:
+    def __init__(self, path: Iterable[str | int], reason: str) -> None:
         keys = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path]
         place = plain("$" + "".join(keys), LONGEST_PATH)
-        super().__init__(f"its payload does not fit the schema: {place}: {rule}")
+        super().__init__(f"its payload does not fit the schema: {place}: {reason}")
 
 
 def checker(schema: Any) -> Callable[[Any], None]:
     """
     Compile a schema.
 
+    A keyword of a JSON Schema that looks misspelled, or that only another draft has, is a warning.
+
     :param schema: a JSON Schema as a dictionary, or a type that pydantic can validate, such as a
         ``TypedDict``, a dataclass or a model.
     :return: a function that raises ``InvalidPayloadError`` for a payload that does not fit, and
         ``RunRejected`` if the schema's own code fails.
-    :raises ValueError: it is no schema.
+    :raises ValueError: it is no schema, or no payload can be checked against it; the text names the fix.
     """
     fault_of = _of_json_schema(schema) if isinstance(schema, Mapping) else _of_type(schema)
 
     def check(payload: Any) -> None:
         try:
             fault = fault_of(payload)
-        except (RecursionError, ArithmeticError, ValueError) as error:  # too deep, too large
-            fault = (), type(error).__name__
+        except (RecursionError, ArithmeticError, ValueError):
+            fault = (), "nested too deeply, or with too large a number"
         except Exception as error:
             name = type(error).__name__
             raise RunRejected(f"a validator of the schema raised {name}; correct it") from None
@@ -50,17 +53,9 @@ def checker(schema: Any) -> Callable[[Any], None]:
 
 
 def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Fault | None]:
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import Draft202012Validator, validator_for
-    from jsonschema_specifications import REGISTRY
+    from airflow_provider_workflow.dispatch.json_schema import validator_of
 
-    kind = validator_for(schema, default=Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"schema is no valid JSON Schema: {error.json_path}: {error.message}") from None
-    _check_references(schema, kind, REGISTRY)
-    validator = kind(schema, registry=REGISTRY)  # without it, addresses in a $ref are fetched
+    validator = validator_of(schema)
 
     def fault_of(payload: Any) -> Fault | None:
         error = next(validator.iter_errors(payload), None)
@@ -69,25 +64,9 @@ def _of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Fault | None]:
         path = list(error.absolute_path)
         if error.validator == "required" and isinstance(error.validator_value, list):
             path.append(next(name for name in error.validator_value if name not in error.instance))
-        return path, error.validator or "false"
+        return path, of_keyword(error.validator, error.validator_value)
 
     return fault_of
-
-
-def _check_references(schema: Mapping[str, Any], kind: Any, registry: Any) -> None:
-    contents = {**schema, "$schema": kind.ID_OF(kind.META_SCHEMA)}  # an unknown one counts as the newest
-    root = registry.with_contents([("", contents)])[""]
-    unchecked = [(root, registry.resolver_with_root(root))]
-    while unchecked:
-        part, resolver = unchecked.pop()
-        unchecked += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
-        reference = part.contents.get("$ref") if isinstance(part.contents, Mapping) else None
-        try:
-            if reference is not None:
-                kind.check_schema(resolver.lookup(reference).contents)
-        except Exception:  # also what a malformed address raises
-            text = f"schema has a $ref that leads to no schema: {reference!r}; define it under $defs"
-            raise ValueError(text) from None
 
 
 def _of_type(schema: Any) -> Callable[[Any], Fault | None]:
@@ -99,19 +78,42 @@ def _of_type(schema: Any) -> Callable[[Any], Fault | None]:
     except Exception as error:  # whatever pydantic raises for what it cannot validate
         text = str(error).partition("\n")[0]
         raise ValueError(f"schema must be a type, or a JSON Schema as a dictionary: {text}") from None
+    if _imports_what_it_is_given(adapter.core_schema):
+        raise ValueError(
+            "schema has an ImportString, which would import what a payload names: declare the field as str"
+        )
 
     def fault_of(payload: Any) -> Fault | None:
         text = any_json.dumped(payload)
         faults: list[Fault] = []
+        codes: list[str] = []
         # A strict type takes a string for a date only in JSON; pydantic's parser rejects what is deep or cut.
         for validate in (adapter.validate_json, lambda text: adapter.validate_python(any_json.decode(text))):
             try:
                 validate(text)
             except ValidationError as error:
-                first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-                faults.append((first["loc"], first["type"]))
+                first = error.errors(include_url=False, include_input=False)[0]
+                codes.append(first["type"])
+                faults.append((first["loc"], of_pydantic(first["type"], first.get("ctx") or {})))
             else:
                 return None
-        return faults[1] if faults[0][1] == "json_invalid" else faults[0]
+        return faults[codes[0] == "json_invalid"]
 
     return fault_of
+
+
+def _imports_what_it_is_given(core_schema: Any) -> bool:
+    """Whether a type has pydantic's ``ImportString`` as a part."""
+    unread, known = [core_schema], set()
+    while unread:
+        part = unread.pop()
+        if id(part) in known:
+            continue
+        known.add(id(part))
+        if isinstance(part, dict):
+            unread += part.values()
+        elif isinstance(part, (list, tuple)):
+            unread += part
+        elif getattr(part, "__name__", "") == "import_string" and part.__module__.startswith("pydantic."):
+            return True
+    return False
