@@ -172,6 +172,17 @@ def stats() -> Any:
     return Stats
 
 
+def dags_of_parsed_file() -> list[Any]:
+    """
+    The DAGs that the DAG file has made so far while Airflow parses it; none in another process.
+
+    A public registry of the DAGs of a file would replace it.
+    """
+    from airflow.sdk.definitions._internal.contextmanager import DagContext
+
+    return [dag for dag, _ in DagContext.autoregistered_dags]
+
+
 # The command line
 
 

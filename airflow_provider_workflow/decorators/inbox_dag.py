@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import jinja2
-from airflow.sdk import DAG, AssetWatcher, Param, dag
+from airflow.sdk import DAG, AssetWatcher, BaseOperator, Param, TaskGroup, dag
 
+from airflow_provider_workflow.airflow_internals import dags_of_parsed_file
 from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import check_choice, check_string, known_later
 from airflow_provider_workflow.types import Message
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from airflow.sdk import Context
 
 NAME = "message"
 """The entry of a run's conf, and the param that has the example."""
 MACRO = "workflow_message"
 """The macro of the DAG with which its templates read the message."""
-NO_VALUE = "its value is known in tasks: decide in one (@task.branch), or choose messages with match="
+KNOWN_IN_TASKS = "is known only in tasks. Decide in a task (@task.branch), or choose messages with match="
+"""What an error says of the message, or of a part of it, while the DAG file is parsed."""
+LISTENER_TASK = "start_runs"
+"""Id of the task of each listener."""
 OF_TASK = {
     "workflow_conn_id",
     *(inspect.signature(DispatchingOperator).parameters.keys() - {"inbox", "trigger_dag_id", "kwargs"}),
@@ -91,24 +97,30 @@ def inbox_dag(
     :param listener_args: arguments of the listener's task that any task has, such as ``retries``.
     :param example: payload of the message in the form, any JSON value.
     :param arguments: of the listener and of ``DAG``: ``docs/inbox-dag.md`` says what each is for.
-    :raises TypeError: an argument is unknown.
-    :raises ValueError: an argument is invalid, or the function makes no task.
+    :raises TypeError: an argument is unknown, or the function cannot be called with the message; from within
+        the function, if it asks for the value of the message, or of a part of it.
+    :raises ValueError: an argument is invalid, ``example`` does not fit the schema, the function makes no
+        task, or the file has another listener of the inbox.
     """
     _check_arguments(inbox, listener, arguments)
     file = sys._getframe(1).f_code.co_filename
 
     def decorate(function: Callable[[Any], Any]) -> DAG:
-        if inspect.isfunction(function):
+        _check_parameters(function, file)
+        target_id = dag_id or function.__name__
+        of_listener = {**arguments}
+        if "schema" not in arguments:
+            of_listener["schema"] = payload_type(function)
+        target = _make_target(function, target_id, listener, arguments, example)
+        listener_id = listener_dag_id or f"{target_id}_listener"
+        waiting = _make_listener(inbox, target_id, listener_id, listener, of_listener, listener_args or {})
+        task: Any = waiting.get_task(LISTENER_TASK)
+        _check_that_it_is_the_only_listener(task, file)
+        if task.check_payload is not None and example is not None:
             try:
-                inspect.signature(function).bind(NAME)
-            except TypeError:
-                raise TypeError(f"{function.__name__}() must take one argument, the message") from None
-        target = _make_target(function, dag_id or function.__name__, listener, arguments, example)
-        listener_id = listener_dag_id or f"{target.dag_id}_listener"
-        of_listener = {"schema": payload_type(function), **arguments}
-        waiting = _make_listener(
-            inbox, target.dag_id, listener_id, listener, of_listener, listener_args or {}
-        )
+                task.check_payload(example)
+            except ValueError as error:
+                raise ValueError(f"{file}: the example of {target_id!r} would be rejected: {error}") from None
         # As Airflow's own decorator does; it uses it outside of a DAG processor.
         target.fileloc = waiting.fileloc = file
         return target
@@ -146,29 +158,82 @@ def _check_arguments(inbox: str, listener: str, arguments: Mapping[str, Any]) ->
         )
 
 
+def _check_parameters(function: Callable[..., Any], file: str) -> None:
+    """
+    :raises TypeError: the function cannot be called with the message alone.
+    """
+    own = getattr(function, "function", function)  # with @task below
+    if not inspect.isfunction(own):
+        return
+    signature = inspect.signature(own)
+    try:
+        # The parameters of a task may also be entries of its context.
+        (signature.bind if own is function else signature.bind_partial)(NAME)
+    except TypeError:
+        raise TypeError(f"{file}: {own.__name__}() must take one argument, the message") from None
+
+
+def _check_that_it_is_the_only_listener(task: Any, file: str) -> None:
+    """
+    :raises ValueError: the file has another listener of the inbox.
+    """
+    tasks: list[Any] = [dag.task_dict.get(LISTENER_TASK) for dag in dags_of_parsed_file()]
+    for other in tasks:
+        if (
+            isinstance(other, DispatchingOperator)
+            and (other.inbox, other.workflow_conn_id) == (task.inbox, task.workflow_conn_id)
+            and other.trigger_dag_id != task.trigger_dag_id
+        ):
+            one, two = repr(other.trigger_dag_id), repr(task.trigger_dag_id)
+            raise ValueError(
+                f"{file}: the DAGs {one} and {two} both listen to the inbox {task.inbox!r}, so that each leases"
+                " the messages of the other. Use one WorkflowInboxSensor, with"
+                f" trigger_dag_id={{{one}: <expression>, {two}: <expression>}}"
+            )
+
+
 def payload_type(function: Callable[..., Any]) -> Any:
     """
     The type of the payload in the annotation of the first argument; None without one.
 
-    :raises ValueError: the annotation cannot be read.
+    :raises ValueError: the annotation cannot be read, or is not that of a message.
     """
     function = inspect.unwrap(getattr(function, "function", function))  # with @task below
     names = [*inspect.signature(function).parameters][:1]
     try:
         annotations = {name: inspect.get_annotations(function).get(name, Any) for name in names}
         hints = get_type_hints(
-            SimpleNamespace(__annotations__=annotations), getattr(function, "__globals__", {})
+            SimpleNamespace(__annotations__=annotations),
+            getattr(function, "__globals__", {}),
+            include_extras=True,  # the constraints of Annotated
         )
-    except NameError as error:
+    except Exception as error:  # whatever evaluating it raises
         raise ValueError(
             f"the annotation of {names[0]} cannot be read: {error}. Import the name where the file is parsed,"
-            " not only for type checkers"
+            " not only for type checkers, or give schema="
         ) from None
-    for hint in hints.values():
-        hint = getattr(hint, "__value__", hint)  # of an alias
-        if get_origin(hint) is Message and get_args(hint) != (Any,):
-            return get_args(hint)[0]
+    for name, hint in hints.items():
+        kind = _without_alias(hint)
+        if get_origin(kind) is Message:
+            return None if get_args(kind) == (Any,) else get_args(kind)[0]
+        if kind not in (Any, Message) and (get_origin(kind) or kind) not in (dict, Mapping, MutableMapping):
+            raise ValueError(
+                f"{function.__name__}() gets a message, which {inspect.formatannotation(hint)} is not. Write"
+                f" {name}: Message[Order], where Order is the type of the payload"
+            )
     return None
+
+
+def _without_alias(hint: Any) -> Any:
+    """What an alias, or ``Annotated`` around a message, stands for."""
+    while True:
+        alias = get_origin(hint) or hint
+        if alias is Annotated:
+            hint = get_args(hint)[0]
+        elif hasattr(alias, "__value__"):
+            hint = alias.__value__[get_args(hint)] if get_args(hint) else alias.__value__
+        else:
+            return hint
 
 
 def _make_target(
@@ -193,6 +258,7 @@ def _make_target(
         )
     # Without a valid default Airflow would reject the run of every message.
     target.params.validate()
+    target.__class__ = InboxDAG  # Airflow's decorator makes a DAG
     return target
 
 
@@ -231,7 +297,7 @@ def _make_listener(
         "description": description,
         "doc_md": description,
     }
-    of_task = {"task_id": "start_runs", **options, **_chosen(OF_TASK, arguments), **listener_args}
+    of_task = {"task_id": LISTENER_TASK, **options, **_chosen(OF_TASK, arguments), **listener_args}
     with DAG(dag_id, **of_dag) as listener_dag:
         task(inbox=inbox, trigger_dag_id=target_id, **of_task)
     return listener_dag
@@ -259,6 +325,16 @@ def _example(payload: Any) -> Any:
         description="The listener sets it. For a run by hand, change the payload of this example.",
         type="object",
     )
+
+
+class InboxDAG(DAG):
+    """The DAG of a function, which exists once the function is decorated: calling it is an error."""
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            f'{self.fileloc}: the DAG "{self.dag_id}" is already made by @inbox_dag. Remove the call; .test()'
+            " runs it"
+        )
 
 
 class WholeMessage(dict[str, Any]):
@@ -292,23 +368,70 @@ class MessagePlaceholder:
     ``argument["payload"]["total"]`` is the part of the message at that path. In an f-string it becomes a
     Jinja template, which calls ``part_in_template``.
 
-    :param path: keys and indexes from the message to the part.
+    The function that is decorated cannot ask for its value: what needs one is a TypeError or an
+    AttributeError. Airflow and operators may compare it, and ask for its truth, as in ``env or {}``.
+
+    :param path: keys, indexes and slices from the message to the part.
     """
 
-    def __init__(self, path: tuple[str | int, ...] = ()) -> None:
+    def __init__(self, path: tuple[str | int | slice, ...] = ()) -> None:
         self._path = path
 
-    def __getitem__(self, key: str | int) -> MessagePlaceholder:
+    def __getitem__(self, key: str | int | slice) -> MessagePlaceholder:
+        is_key = isinstance(key, (str, int))
+        if isinstance(key, slice):
+            is_key = all(bound is None or isinstance(bound, int) for bound in _bounds(key))
+        if not is_key:
+            raise TypeError(
+                f"a part of {self.serialize()} is chosen by a string, an index or a slice, not by a"
+                f" {type(key).__name__}: choose it in a task"
+            )
         return MessagePlaceholder((*self._path, key))
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"A MessagePlaceholder has no {name!r}: {NO_VALUE}")
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"{self.serialize()} has no {name!r}: it {KNOWN_IN_TASKS}")
 
-    # With ``__getitem__`` alone, Python would iterate over it without an end.
-    __iter__ = __contains__ = None
+    def __bool__(self) -> bool:
+        if _is_in_function():
+            raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if _is_in_function():
+            raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
+        return self is other
+
+    def __hash__(self) -> int:  # also asked for by ``in`` of a set, and by a dictionary
+        if _is_in_function():
+            raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
+        return id(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("airflow.sdk."):
+            return iter(())  # Airflow looks for outputs of tasks
+        raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
+        return str(self)
+
+    def _has_no_value(self, *_: Any) -> Any:
+        raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __len__ = __reversed__ = _has_no_value
+    __setitem__ = __delitem__ = __int__ = __float__ = __index__ = __round__ = __abs__ = __neg__ = (
+        _has_no_value
+    )
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _has_no_value
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _has_no_value
 
     def __str__(self) -> str:
-        return f"{{{{ {MACRO}({', '.join(map(repr, self._path))}) }}}}"
+        # A template has no slices among the arguments of a call.
+        parts = [_bounds(key) if isinstance(key, slice) else key for key in self._path]
+        return f"{{{{ {MACRO}({', '.join(map(repr, parts))}) }}}}"
 
     # Also a template when a container that holds it is formatted, as in f"{[message['id']]}".
     __repr__ = __str__
@@ -335,6 +458,23 @@ class MessagePlaceholder:
         return value
 
 
+def _bounds(key: slice) -> tuple[Any, Any, Any]:
+    return key.start, key.stop, key.step
+
+
+def _is_in_function() -> bool:
+    """Whether the decorated function, or a function that it calls, asks, and not Airflow or an operator."""
+    frame = sys._getframe(2)
+    if frame.f_globals.get("__name__", "").partition(".")[0] == "airflow":
+        return False
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_globals is not globals():
+        if isinstance(caller.f_locals.get("self"), (BaseOperator, TaskGroup)):
+            return False  # an argument of its constructor
+        caller = caller.f_back
+    return caller is not None
+
+
 def _message_of_run(context: Mapping[str, Any] | Context) -> Any:
     conf = context["dag_run"].conf or {}
     # Not of the params alone: [core] dag_run_conf_overrides_params may be off.
@@ -347,6 +487,11 @@ def _message_of_run(context: Mapping[str, Any] | Context) -> Any:
 
 
 @jinja2.pass_context
-def part_in_template(context: jinja2.runtime.Context, *path: str | int) -> Any:
-    """The message of a run, or a part of it: ``{{ workflow_message("payload", "total") }}``."""
-    return MessagePlaceholder(path).resolve(context.get_all())
+def part_in_template(context: jinja2.runtime.Context, *path: str | int | tuple[int | None, ...]) -> Any:
+    """
+    The message of a run, or a part of it: ``{{ workflow_message("payload", "total") }}``.
+
+    :param path: keys, indexes, and slices as tuples of their three parts.
+    """
+    keys = tuple(slice(*key) if isinstance(key, tuple) else key for key in path)
+    return MessagePlaceholder(keys).resolve(context.get_all())

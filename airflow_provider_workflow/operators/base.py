@@ -202,7 +202,7 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
         if trigger_dag_id is None and not self.MAY_START_NONE:
             raise ValueError(NO_TARGET)
         check_routes(trigger_dag_id, match, once_per, trace_context)
-        self._check_payload = check_schema(schema, trigger_dag_id)
+        self.check_payload = check_schema(schema, trigger_dag_id)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, unmatched, trigger_dag_id)
         self.inbox = check_string("inbox", inbox)
         self.trigger_dag_id = trigger_dag_id
@@ -245,7 +245,7 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
             self.limits,
             attempt=context["ti"].try_number + failed_polls,
             origin=origin_of(context),
-            check_payload=self._check_payload,
+            check_payload=self.check_payload,
             dead_letter_rules=rules,
             ended=self._killed,
             **more,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import socket
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -21,11 +22,12 @@ from pydantic import (
     ConfigDict,
     Field,
     ImportString,
+    StringConstraints,
     field_validator,
     model_validator,
 )
 from pydantic_core import core_schema
-from typing_extensions import TypeAliasType, TypedDict
+from typing_extensions import TypeAliasType, TypedDict, TypeVar
 
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.decorators.inbox_dag import payload_type
@@ -61,9 +63,6 @@ class Line(TypedDict):
 class Order(TypedDict):
     number: str
     lines: list[Line]
-
-
-OrderMessage = TypeAliasType("OrderMessage", Message[Order])
 
 
 @dataclass
@@ -371,21 +370,105 @@ def test_the_annotation_of_a_function_is_the_schema() -> None:
 
     def untyped(message): ...  # type: ignore[no-untyped-def]
 
-    def plain(message: Message) -> None: ...
-
     @task
     def decorated(message: Message[Dated]) -> None: ...
 
-    def unknown(message: Message[Missing]) -> None: ...  # type: ignore[name-defined] # noqa: F821
-
-    def aliased(message: OrderMessage) -> None: ...
-
     wrapped = functools.wraps(typed)(eval("lambda message: None", {}))
 
-    assert payload_type(typed) is payload_type(aliased) is payload_type(wrapped) is Order
+    assert payload_type(typed) is payload_type(wrapped) is Order
     assert payload_type(decorated) is Dated
-    assert payload_type(untyped) is payload_type(plain) is payload_type(lambda: None) is None
+    assert payload_type(untyped) is payload_type(lambda: None) is None
+
+
+def of(annotation: Any) -> Callable[[Any], None]:
+    """A function whose argument has this annotation."""
+
+    def handle_order(message: Any) -> None: ...
+
+    handle_order.__annotations__["message"] = annotation
+    return handle_order
+
+
+Payload = TypeVar("Payload")
+Aliased = TypeAliasType("Aliased", Message[Payload], type_params=(Payload,))
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    claws: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
+@pytest.mark.parametrize(
+    ("payload_annotation", "valid", "invalid"),
+    [
+        (Annotated[int, Field(gt=0)], 5, -5),
+        (Annotated[int, "a comment", Field(gt=0)], 5, -5),
+        (Annotated[list[int], Field(min_length=1)], [1], []),
+        (list[Annotated[int, Field(gt=0)]], [5], [5, -5]),
+        (dict[str, Annotated[str, Field(pattern="^a")]], {"a": "ab"}, {"a": "b"}),
+        (Annotated[int, Field(gt=0)] | None, None, -5),
+        (Annotated[str, AfterValidator(reject)] | int, 1, "a"),
+        (Annotated[str, StringConstraints(max_length=2)], "ab", "abc"),
+        (Pet, {"kind": "dog"}, {"kind": "cat"}),
+        (TypeAliasType("Positive", Annotated[int, Field(gt=0)]), 5, -5),
+        (Order, {"number": "A-1", "lines": []}, {"number": "A-1"}),
+        (Dated, {"number": "A-1"}, {}),
+        (Strict, STRICT, {**STRICT, "pair": [1]}),
+        (None, None, 1),
+        (Literal["a"], "a", "b"),
+    ],
+)
+def test_an_annotation_and_a_schema_decide_alike(payload_annotation: Any, valid: Any, invalid: Any) -> None:
+    schema = type(None) if payload_annotation is None else payload_annotation
+    message = Message[payload_annotation]
+    for annotation in (message, Annotated[message, "a comment"], Aliased[payload_annotation]):
+        from_annotation = payload_type(of(annotation))
+        for check in (checker(schema), checker(from_annotation)):
+            check(valid)
+            with pytest.raises(InvalidPayloadError):
+                check(invalid)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(Any, dict, dict[str, Any], Mapping[str, Any], MutableMapping, Message, Message[Any]),
+        TypeAliasType("Untyped", Message),
+    ],
+)
+def test_the_annotation_of_any_message_is_no_schema(annotation: Any) -> None:
+    assert payload_type(of(annotation)) is None
+
+
+class OwnMessage(Message[Order]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(Order, Dated, Model, Annotated[Model, "a comment"], list[Model], int, object, None),
+        *(OwnMessage, Message[Order] | None, Message[Order] | Message[Model]),
+    ],
+)
+def test_an_annotation_that_is_not_of_a_message_is_an_error_with_the_right_form(annotation: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"^the annotation of message cannot be read: .*Missing.*type checkers"
+        ValueError,
+        match=r"^handle_order\(\) gets a message, which .* is not. Write message: Message\[Ord",
     ):
-        payload_type(unknown)
+        payload_type(of(annotation))
+
+
+@pytest.mark.parametrize("annotation", ["Message[Missing]", "Message[Order", "Message[Order, int]"])
+def test_an_annotation_that_cannot_be_read_is_an_error_with_the_way_out(annotation: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"^the annotation of message cannot be read: .*type checkers, or give schema="
+    ):
+        payload_type(of(annotation))

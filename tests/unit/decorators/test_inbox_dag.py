@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 import operator
 import pickle
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from inspect import signature
 from types import SimpleNamespace
@@ -14,15 +15,19 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG, BaseOperator, Param, TaskGroup, task, task_group
 from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+from typing_extensions import TypedDict
 
+from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.decorators import inbox_dag
-from airflow_provider_workflow.decorators.inbox_dag import OF_WAITING, MessagePlaceholder
+from airflow_provider_workflow.decorators.inbox_dag import OF_TASK, OF_WAITING, MessagePlaceholder
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+from airflow_provider_workflow.types import Message
 
 
 @task
@@ -30,22 +35,29 @@ def work(message: Any) -> Any:
     return message
 
 
-def made(**arguments: Any) -> tuple[DAG, DAG]:
-    """The DAG that the decorator makes, and its listener."""
+def handle_order(message: Any) -> None:
+    work(message)
+
+
+@contextmanager
+def parsed_file() -> Iterator[Any]:
+    """A file that Airflow parses."""
     from airflow.sdk.definitions._internal.contextmanager import DagContext
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DagContext, "current_autoregister_module_name", __name__)
         patch.setattr(DagContext, "autoregistered_dags", set())
+        yield DagContext
 
-        @inbox_dag(**{"inbox": "orders", **arguments})
-        def handle_order(message: Any) -> None:
-            work(message)
 
-        found = {dag.dag_id: dag for dag, _ in DagContext.autoregistered_dags}
+def made(function: Any = handle_order, **arguments: Any) -> tuple[DAG, DAG]:
+    """The DAG that the decorator makes of a function, and its listener."""
+    with parsed_file() as context:
+        target = inbox_dag(**{"inbox": "orders", **arguments})(function)
+        found = {dag.dag_id: dag for dag, _ in context.autoregistered_dags}
     assert len(found) == 2
-    assert found.pop(handle_order.dag_id) is handle_order
-    return handle_order, *found.values()  # type: ignore[return-value]
+    assert found.pop(target.dag_id) is target
+    return target, *found.values()  # type: ignore[return-value]
 
 
 def test_a_sensor_waits_in_the_triggerer_as_long_as_it_takes() -> None:
@@ -57,17 +69,48 @@ def test_a_sensor_waits_in_the_triggerer_as_long_as_it_takes() -> None:
     assert sensor.get_dag().schedule == "@continuous"
 
 
-def test_a_notice_starts_the_listener() -> None:
-    _, listener = made(listener="notice", renotify_seconds=30, workflow_conn_id="shop")
-    condition = listener.timetable.asset_condition  # type: ignore[attr-defined]
+def asset_of(listener: Any) -> Any:
+    condition = listener.timetable.asset_condition
     (asset,) = getattr(condition, "objects", (condition,))
-    (watcher,) = asset.watchers
+    return asset
+
+
+def arguments_of_trigger(listener: Any) -> Mapping[str, Any]:
+    (watcher,) = asset_of(listener).watchers
+    return watcher.trigger.serialize()[1]  # type: ignore[no-any-return]
+
+
+def test_a_notice_starts_the_listener() -> None:
+    _, listener = made(listener="notice", workflow_conn_id="shop")
     start_runs = listener.get_task("start_runs")
 
     assert isinstance(start_runs, WorkflowInboxDispatchOperator)
-    assert asset.uri == "workflow-inbox://shop/orders"
-    assert watcher.trigger.serialize()[1]["renotify_seconds"] == 30
-    assert watcher.trigger.serialize()[1]["workflow_conn_id"] == start_runs.workflow_conn_id == "shop"
+    assert asset_of(listener).uri == "workflow-inbox://shop/orders"
+    assert arguments_of_trigger(listener)["workflow_conn_id"] == start_runs.workflow_conn_id == "shop"
+
+
+VALUES = {
+    "workflow_conn_id": "shop",
+    "match": "payload.total",
+    "once_per": "payload.order_id",
+    "trace_context": "payload.traceparent",
+    "schema": {"required": ["total"]},
+    "max_unfinished_runs": 5,
+    "dead_letter_dag_id": "dead_order",
+    "dead_letter_after": 1,
+    "unmatched": "dead_letter",
+    "on_rejected": "log",
+    "on_paused": "log",
+    "lease_seconds": 600,
+    "lease_limit": 7,
+    "max_messages": 9,
+    "poll_interval": 7.0,
+    "max_poll_interval": 70.0,
+    "wake_on_events": False,
+    "deferrable": False,
+    "renotify_seconds": 30.0,
+}
+"""A value of each argument of a listener that is not its default."""
 
 
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
@@ -105,25 +148,65 @@ def test_the_form_has_the_message_with_the_example() -> None:
 
 
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
-def test_arguments_of_the_listener_reach_its_task(kind: str) -> None:
-    given = {
-        "match": "payload.total",
-        "max_unfinished_runs": 5,
-        "dead_letter_dag_id": "dead_order",
-        "dead_letter_after": 1,
-        "unmatched": "dead_letter",
-        "on_rejected": "log",
-        "lease_seconds": 600,
-        "lease_limit": 7,
-        "max_messages": 9,
-        "workflow_conn_id": "shop",
-    }
-    own = {"retries": 3, "queue": "quick"}
-    start_runs = made(listener=kind, listener_args=own, **given)[1].get_task("start_runs")
+@pytest.mark.parametrize("name", sorted(OF_TASK))
+def test_every_argument_of_a_listener_reaches_its_task(name: str, kind: str) -> None:
+    if name == "trace_context" and airflow_release() < (3, 4):
+        pytest.skip("trace_context needs Airflow 3.4")
+    value = "wait" if (kind, name) == ("sensor", "on_paused") else VALUES[name]
+    needed = {} if name == "dead_letter_dag_id" else {"dead_letter_dag_id": "dead_order"}
+    default = made(listener=kind)[1].get_task("start_runs")
+    task = made(listener=kind, **{**needed, name: value})[1].get_task("start_runs")
 
-    limits = ("max_unfinished_runs", "lease_seconds", "lease_limit", "max_messages")
-    for name, value in (given | own).items():
-        assert getattr(start_runs.limits if name in limits else start_runs, name) == value
+    assert value_of(task, name) == value != value_of(default, name)
+
+
+def value_of(task: Any, name: str) -> Any:
+    return getattr(task.limits if hasattr(task.limits, name) else task, name)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in OF_WAITING for name in OF_WAITING[kind]])
+def test_every_argument_of_waiting_reaches_the_sensor_or_the_trigger(kind: str, name: str) -> None:
+    def waiting(**arguments: Any) -> Mapping[str, Any]:
+        listener = made(listener=kind, **arguments)[1]
+        if kind == "notice":
+            return arguments_of_trigger(listener)
+        sensor = vars(listener.get_task("start_runs"))
+        return {**sensor, "poll_interval": sensor["poke_interval"]}
+
+    assert waiting(**{name: VALUES[name]})[name] == VALUES[name]
+    assert waiting().get(name) != VALUES[name]
+
+
+@pytest.mark.parametrize("kind", ["notice", "sensor"])
+def test_arguments_of_any_task_reach_that_of_the_listener(kind: str) -> None:
+    start_runs = made(listener=kind, listener_args={"retries": 3, "queue": "quick"})[1].get_task("start_runs")
+
+    assert (start_runs.retries, start_runs.queue) == (3, "quick")
+
+
+class Order(TypedDict):
+    total: int
+
+
+@pytest.mark.parametrize("kind", ["notice", "sensor"])
+@pytest.mark.parametrize("with_task", [True, False])
+def test_the_annotation_is_the_schema_of_the_listener_unless_one_is_given(with_task: bool, kind: str) -> None:
+    def typed(message: Message[Order]) -> None:
+        work(message)
+
+    def untyped(message):  # type: ignore[no-untyped-def]
+        work(message)
+
+    own = {"required": ["total"]}
+
+    def schema_of(function: Any, **arguments: Any) -> Any:
+        listener = made(task(function) if with_task else function, listener=kind, **arguments)[1]
+        return listener.get_task("start_runs").schema  # type: ignore[attr-defined]
+
+    assert schema_of(typed) is Order
+    assert schema_of(untyped) is None
+    assert schema_of(typed, schema=own) == schema_of(untyped, schema=own) == own
+    assert schema_of(typed, schema=None) is None
 
 
 def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
@@ -204,10 +287,51 @@ def test_a_function_without_tasks_would_only_run_at_parse_time() -> None:
             """It has forgotten @task."""
 
 
-@pytest.mark.parametrize("function", [lambda: None, lambda message, rate: None])
+@pytest.mark.parametrize("function", [lambda: None, lambda message, rate: None, task(lambda: None)])
 def test_a_function_takes_one_argument(function: Any) -> None:
-    with pytest.raises(TypeError, match=r"^<lambda>\(\) must take one argument, the message"):
+    text = rf"^{re.escape(__file__)}: <lambda>\(\) must take one argument, the message"
+    with pytest.raises(TypeError, match=text):
         inbox_dag("orders", dag_id="orders")(function)
+
+
+def test_a_task_may_take_its_context_too() -> None:
+    def with_context(message: Any, ti: Any, params: Any = None) -> None: ...
+
+    assert made(task(with_context))[0].task_ids == ["with_context"]
+
+
+def test_a_dag_is_not_called_again() -> None:
+    target, _ = made()
+    text = rf'^{re.escape(__file__)}: the DAG "handle_order" is already made by @inbox_dag. Remove the call'
+    with pytest.raises(TypeError, match=text):
+        target()  # type: ignore[operator]
+
+
+def test_an_example_that_the_listener_would_reject_is_an_error() -> None:
+    def typed(message: Message[Order]) -> None:
+        work(message)
+
+    text = (
+        rf"^{re.escape(__file__)}: the example of 'typed' would be rejected: .*: \$.total: not a whole number"
+    )
+    with pytest.raises(ValueError, match=text):
+        made(typed, example={"total": "many"})
+    assert made(typed, example={"total": 7})[0].params["message"]["payload"] == {"total": 7}
+
+
+def test_two_listeners_of_an_inbox_in_one_file_are_an_error() -> None:
+    def both(**second: Any) -> None:
+        with parsed_file():
+            for arguments in ({"dag_id": "charge"}, {"dag_id": "ship", **second}):
+                inbox_dag(**{"inbox": "orders", **arguments})(handle_order)
+
+    text = rf"^{re.escape(__file__)}: the DAGs 'charge' and 'ship' both listen to the inbox 'orders', so"
+    for listener in ("notice", "sensor"):
+        with pytest.raises(ValueError, match=rf"{text}.*={{'charge': <expression>, 'ship': <expression>}}$"):
+            both(listener=listener)
+    both(inbox="bills")
+    both(workflow_conn_id="shop")
+    both(dag_id="charge", listener_dag_id="of_another_version")
 
 
 @pytest.mark.parametrize("conf", [None, {"rate": 3}])
@@ -310,29 +434,113 @@ def test_a_part_in_a_string_is_sound_whatever_else_is_in_the_payload() -> None:
     assert text == f"a: {2**70} wei"
 
 
+@pytest.mark.parametrize("asked", [slice(0, 2), slice(1, None), slice(None, None, -1), slice(-2, 9)], ids=str)
+def test_a_slice_is_the_same_in_a_string_and_as_an_argument(asked: slice) -> None:
+    payload = {"items": [10, 20, 30]}
+
+    assert rendered(lambda message: message["payload"]["items"][asked], payload) == payload["items"][asked]
+    text = rendered(lambda message: f"{message['payload']['items'][asked]}", payload)
+    assert text == str(payload["items"][asked])
+    last = rendered(lambda message: f"{message['payload']['items'][asked][-1]}", payload)
+    assert last == str(payload["items"][asked][-1])
+
+
 PART: Any = MessagePlaceholder()["payload"]["vip"]
 ASKED: dict[str, Callable[[Any], object]] = {
-    "json": json.dumps,
+    "if": lambda part: "a" if part else "b",
+    "not": lambda part: not part,
+    "or": lambda part: part or "default",
+    "and": lambda part: part and "value",
+    "==": lambda part: part == "vip",
+    "!=": lambda part: part != "vip",
     "<": lambda part: part < 5,
+    ">=": lambda part: part >= 5,
+    "5 <": lambda part: part > 5,
     "iteration": list,
+    "unpacking": lambda part: [*part],
     "in": lambda part: "a" in part,
+    "in a list": lambda part: part in ["a"],
+    "in a set": lambda part: part in {"a"},
+    "a dictionary": lambda part: {"a": 1}.get(part, 2),
     "len": len,
     "+": lambda part: part + 1,
+    "text +": lambda part: "a" + part,
+    "-": lambda part: 1 - part,
     "int": int,
+    "float": float,
+    "index": lambda part: [1, 2][part],
+    "round": round,
     "format": lambda part: f"{part:.2f}",
     "assignment": lambda part: operator.setitem(part, "a", 1),
+    "deletion": lambda part: operator.delitem(part, "a"),
+    "a method": lambda part: part.get("vip"),
+    "a field": lambda part: part.total,
 }
 
 
+SENTENCE = r"^message\['payload'\]\['vip'\] .*known only in tasks. Decide in a task .*@task.branch.* match="
+
+
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_what_needs_a_value_fails_when_the_file_is_parsed(asked: Callable[[Any], object]) -> None:
-    with pytest.raises(TypeError, match="MessagePlaceholder"):
-        asked(PART)
+def test_what_needs_a_value_is_an_error_that_says_where_to_decide(asked: Callable[[Any], object]) -> None:
+    def handle_order(message: Any) -> None:
+        asked(message["payload"]["vip"])
+        work(message)
+
+    with pytest.raises((TypeError, AttributeError), match=SENTENCE):
+        made(handle_order)
 
 
-def test_a_method_of_a_value_says_where_to_decide() -> None:
-    with pytest.raises(AttributeError, match=r"decide in one \(@task.branch\), or .* match="):
-        PART.get("vip")
+def decide(part: Any) -> None:
+    work("vip" if part else "usual")
+
+
+@pytest.mark.parametrize("by", [lambda part: [*map(decide, [part])], task_group(decide)])
+def test_so_it_is_in_all_that_the_function_calls(by: Callable[[Any], object]) -> None:
+    def handle_order(message: Any) -> None:
+        by(message["payload"]["vip"])
+
+    with pytest.raises(TypeError, match=SENTENCE):
+        made(handle_order)
+
+
+class Comparing(BaseOperator):
+    """An operator that compares its arguments, as operators do."""
+
+    template_fields = ("env", "text")
+
+    def __init__(self, *, env: Any = None, text: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.env = env or {}
+        self.text = "none" if text in (None, "") or text == "a" or text in {"b"} else text
+
+
+def test_airflow_and_operators_may_test_what_they_are_given() -> None:
+    def handle_order(message: Any) -> None:
+        part = message["payload"]["vip"]
+        PythonOperator(task_id="print", python_callable=print, op_kwargs=part)
+        Comparing(task_id="test", env=message["payload"], text=part)
+        Comparing.partial(task_id="mapped", env=part).expand(text=[part, message["id"]])
+        work.partial(message=message).expand_kwargs([{}])
+        with TaskGroup("group"):
+            work([part, {"part": part}])
+        copy.deepcopy(message)
+
+    target, listener = made(handle_order)
+    test: Any = target.get_task("test")
+    test.render_template_fields(message_context({"vip": 7}))
+    assert (test.env, test.text) == ({"vip": 7}, 7)
+    for dag in (target, listener):
+        assert DagSerialization.from_dict(DagSerialization.to_dict(dag)).task_ids == dag.task_ids
+        assert copy.deepcopy(dag).task_ids == dag.task_ids
+
+
+@pytest.mark.parametrize("key", [None, 1.5, (1, 2), PART, slice("a", None)], ids=str)
+def test_what_is_no_key_of_json_chooses_no_part(key: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"^a part of message\['payload'\]\['vip'\] is chosen by a string, an index"
+    ):
+        PART[key]
 
 
 def test_an_operator_that_tests_its_arguments_takes_a_part_of_the_message() -> None:
@@ -340,9 +548,10 @@ def test_an_operator_that_tests_its_arguments_takes_a_part_of_the_message() -> N
     assert printing.op_kwargs is PART
 
 
-def test_it_may_be_copied_and_pickled() -> None:
+def test_it_may_be_copied_pickled_and_compared_where_no_function_is_decorated() -> None:
     for copied in (copy.copy(PART), copy.deepcopy({"a": PART})["a"], pickle.loads(pickle.dumps(PART))):
         assert copied.serialize() == "message['payload']['vip']"
+        assert (copied != PART, PART in {PART}, bool(PART)) == (True, True, True)
 
 
 def test_in_a_string_it_is_a_template_however_it_gets_there() -> None:
