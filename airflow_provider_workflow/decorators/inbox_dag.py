@@ -186,7 +186,7 @@ def _check_that_it_is_the_only_listener(task: Any, file: str) -> None:
         ):
             one, two = repr(other.trigger_dag_id), repr(task.trigger_dag_id)
             raise ValueError(
-                f"{file}: the DAGs {one} and {two} both listen to the inbox {task.inbox!r}, so that each leases"
+                f"{file}: the DAGs {one} and {two} both listen to the inbox {task.inbox!r}, so each leases"
                 " the messages of the other. Use one WorkflowInboxSensor, with"
                 f" trigger_dag_id={{{one}: <expression>, {two}: <expression>}}"
             )

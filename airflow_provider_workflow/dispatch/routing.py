@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult
+    from jmespath.visitor import TreeInterpreter
 
 Content = Mapping[str, Any]
 Matcher = Callable[[Content], bool]
 """Whether an expression is true for a message."""
 
 FIELDS = ("id", "created_at", "payload", "message_attributes")
-TRACE_CONTEXT = re.compile("(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-"""The header ``traceparent`` of W3C's Trace Context."""
-COMPARATORS = {"eq", "ne", "lt", "lte", "gt", "gte"}
+TRACE_CONTEXT = re.compile(
+    "((?!ff|00.{53}-)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(?:-.*)?"
+)
+"""The header ``traceparent`` of W3C's Trace Context: four fields, and more in versions above 00."""
+ORDERINGS = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+COMPARATORS = {"eq", "ne", *ORDERINGS}
+TEXTS = ("id", "created_at")
+"""Fields of a message that are text, whatever the sender writes."""
+DIGITS = re.compile(r"\s*-?\d+(\.\d+)?\s*")
+MAX_EXPRESSION = 200
+"""Characters of an expression in an error of a message."""
 CONSTANTS = ("true", "false", "null")
 FIRST_ON_MESSAGE = {
     "subexpression",
@@ -55,32 +66,65 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
 
     :return: a function that raises ``UnroutableError`` for a message that the expression fails on.
     """
+    from airflow_provider_workflow.client.wire import plain
+
     compiled = _compile(field, expression)
 
     def value_of(message: Content) -> Any:
         try:
-            return compiled.search(message)
+            return _interpreter().visit(compiled.parsed, message)
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
-            raise UnroutableError(f"{field} cannot be evaluated on it: {_without_values(error)}") from None
+            reason = error if isinstance(error, UnroutableError) else _without_values(error)
+            where = f"{field} ({plain(expression, MAX_EXPRESSION)})"
+            raise UnroutableError(f"{where} cannot be evaluated on it: {reason}") from None
 
     return value_of
 
 
+@cache
+def _interpreter() -> TreeInterpreter:
+    """Evaluates as ``jmespath.search`` does, but its error of a comparison names the types."""
+    from jmespath.functions import TYPES_MAP
+    from jmespath.visitor import TreeInterpreter
+
+    class Interpreter(TreeInterpreter):
+        def visit_comparator(self, node: Any, value: Any) -> Any:
+            try:
+                return super().visit_comparator(node, value)
+            except TypeError:
+                operands = (self.visit(child, value) for child in node["children"])
+                kinds = " and ".join(TYPES_MAP[type(operand).__name__] for operand in operands)
+                raise UnroutableError(
+                    f"{ORDERINGS[node['value']]} compares two numbers or two strings, and was given {kinds};"
+                    " convert one first, by to_number() or to_string()"
+                ) from None
+
+    return Interpreter()
+
+
 def _compile(field: str, expression: str) -> ParsedResult:
     import jmespath
-    from jmespath.exceptions import JMESPathError
+    from jmespath.exceptions import JMESPathError, ParseError
 
     if not isinstance(expression, str):
         raise ValueError(f"{field} must be a JMESPath expression, not {expression!r}")
     try:
         compiled = jmespath.compile(expression)
     except JMESPathError as error:
-        raise ValueError(f"{field} is no valid JMESPath expression: {error}") from None
-    # Neither is a fault for JMESPath: what does not exist is null.
+        fix = ""
+        if isinstance(error, ParseError) and error.token_type == "NUMBER":  # noqa: S105
+            number = error.token_value
+            fix = f"\nWrite the number in backticks, `{number}`; a field that begins with it in double quotes"
+        raise ValueError(f"{field} is no valid JMESPath expression: {error}{fix}") from None
+    # None is a fault for JMESPath: what does not exist, or cannot be compared, is null.
     whole = {"type": "expression", "children": [compiled.parsed]}
-    faults = [*_constants_written_as_fields(expression), *_unknown_names(whole)]
+    faults = [
+        *_constants_written_as_fields(expression),
+        *_unknown_names(whole),
+        *_impossible_comparisons(whole),
+    ]
     if faults:
         raise ValueError(f"{field} {faults[0]}")
     return compiled
@@ -126,6 +170,26 @@ def _unknown_names(node: Mapping[str, Any], of_message: bool = True) -> Iterator
                 yield "has an & outside of the arguments of a function"
             on_part = kind == "expref" or (kind in FIRST_ON_MESSAGE and position > 0)
             yield from _unknown_names(child, of_message and not on_part)
+
+
+def _impossible_comparisons(node: Mapping[str, Any]) -> Iterator[str]:
+    """Comparisons by order with a constant that is no number, and with a number that is written as a text."""
+    children = [child for child in node.get("children", ()) if isinstance(child, Mapping)]
+    if node["type"] == "comparator" and node["value"] in ORDERINGS:
+        sign = ORDERINGS[node["value"]]
+        for constant, other in (children, children[::-1]):
+            value = constant.get("value")
+            if constant["type"] != "literal":
+                continue
+            if value is None or isinstance(value, (bool, list, dict)):
+                yield f"compares with {json.dumps(value)} by {sign}, which is never true: give a number"
+            elif isinstance(value, str) and DIGITS.fullmatch(value) and other.get("value") not in TEXTS:
+                yield (
+                    f"compares with the text '{value}' by {sign}. Write the number, `{value.strip()}`, in"
+                    " backticks; to_number() makes a number of a text"
+                )
+    for child in children:
+        yield from _impossible_comparisons(child)
 
 
 def _without_values(error: Exception) -> str:
@@ -229,7 +293,8 @@ class Routes:
         context = None
         with suppress(UnroutableError):
             context = self._trace_context(message) if self._trace_context else None
-        return context if isinstance(context, str) and TRACE_CONTEXT.fullmatch(context) else None
+        known = TRACE_CONTEXT.fullmatch(context) if isinstance(context, str) else None
+        return known and known[1]
 
     def target(self, message: Content) -> str | None:
         """

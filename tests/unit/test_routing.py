@@ -95,12 +95,41 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
         ("payload.items[?paid == null]", "compares with the field null. Write `null`, in backticks"),
         *((reading, NO_FIELD) for reading in READING_NO_FIELD),
         ("payload.a[?nosuch(@)]", "calls nosuch(), which JMESPath does not have"),
+        (
+            "payload.total > '1000'",
+            "compares with the text '1000' by >. Write the number, `1000`, in backticks",
+        ),
+        ("'-1.5' <= payload.total", "compares with the text '-1.5' by <=. Write the number, `-1.5`, in"),
+        ('payload.items[?total >= `"7"`]', "compares with the text '7' by >=. Write the number, `7`, in"),
+        ("payload.total < `null`", "compares with null by <, which is never true: give a number"),
+        ("`true` < payload.paid", "compares with true by <, which is never true"),
+        ("payload.a || payload.items > `[]`", "compares with [] by >, which is never true"),
         *((outside, "has an & outside of the arguments") for outside in ("&payload.a", "payload.[a, &b]")),
     ],
 )
 def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: str, hint: str) -> None:
     with pytest.raises(ValueError, match=f"^match {re.escape(hint)}"):
         Routes(None, expression)
+
+
+@pytest.mark.parametrize("number", ["1000", "-5", "1000.5"])
+@pytest.mark.parametrize("expression", ["payload.total > {}", "{} <= payload.total", "payload.a[?b == {}]"])
+def test_a_number_without_backticks_is_an_error_with_the_fix(expression: str, number: str) -> None:
+    text = rf"^match is no valid JMESPath expression: [^`]*\nWrite the number in backticks, `{number[:4]}"
+    with pytest.raises(ValueError, match=text):
+        Routes(None, expression.format(number))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"targets": {"a": "payload.total > '1000'"}}, "trigger_dag_id['a']"),
+        ({"targets": "a", "once_per": "payload.items[?total > '1000']"}, "once_per"),
+    ],
+)
+def test_so_it_is_in_every_expression(arguments: Any, field: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{re.escape(field)} compares with the text '1000' by >"):
+        Routes(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +149,9 @@ def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: s
         "payload.{kind: type, all: items[*].type}.kind",
         "payload.*.type | [0]",
         "created_at >= '2026-01-01' && id",
+        "'2027' > created_at && id > '5'",
+        "payload.day < '2026-01-01' && payload.name >= 'M'",
+        "payload.total == '1000' && payload.count > to_number('7')",
         "@.payload",
         "*",
     ],
@@ -129,24 +161,65 @@ def test_an_expression_that_may_match_is_accepted(expression: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "payload"),
+    ("expression", "payload", "reason"),
     [
-        ("payload >= `1000`", "1000"),
-        ("payload[::0]", [1, 2]),
-        ("ceil(payload)", float("inf")),
-        ("to_string(payload)", any_json.decode("[" * 100_000 + "]" * 100_000)),
+        (
+            "payload >= `1000`",
+            "4111",
+            ">= compares two numbers or two strings, and was given string and number;",
+        ),
+        ("payload.a[?b < @.c]", {"a": [{"b": 4111, "c": "4111"}]}, "< compares .* given number and string;"),
+        ("payload[::0]", [4111, 2], "ValueError$"),
+        ("ceil(payload)", float("inf"), "OverflowError$"),
+        ("to_string(payload)", any_json.decode("[" * 100_000 + "]" * 100_000), "RecursionError$"),
+        ("sum(payload)", ["4111 1111", {"n": 4111}, 4111], r"sum\(\) takes array-number, and was given "),
+        ("abs(payload)", ["4111 1111"], r"abs\(\) takes number, and was given array$"),
+        (
+            "abs(payload)",
+            "4111",
+            r"abs\(\) takes number, and was given string; convert it first, by to_number",
+        ),
     ],
 )
-def test_whatever_an_expression_fails_with_is_of_that_message(expression: str, payload: Any) -> None:
-    with pytest.raises(UnroutableError, match=r"^match cannot be evaluated on it: \w+(\(\) takes .*)?$"):
+def test_an_expression_that_fails_on_a_message_is_named_with_the_types_and_without_a_value(
+    expression: str, payload: Any, reason: str
+) -> None:
+    where = rf"match \({re.escape(expression)}\)"
+    with pytest.raises(UnroutableError, match=f"^{where} cannot be evaluated on it: {reason}") as caught:
         Routes(None, expression).accepts(message(payload))
+    assert "4111" not in str(caught.value)
+
+
+def test_a_long_expression_is_cut_in_the_error_of_a_message() -> None:
+    expression = "payload >= `1000`" + " && payload" * 100
+    with pytest.raises(
+        UnroutableError, match=r"^match \(payload >= .*\.\.\.\) cannot be evaluated"
+    ) as caught:
+        Routes(None, expression).accepts(message("a"))
+    assert len(str(caught.value)) < 400
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 @pytest.mark.parametrize(
-    ("expression", "types"),
-    [("sum(payload)", r"sum\(\) takes "), ("abs(payload)", r"abs\(\) takes number, and was given")],
+    ("traceparent", "first_four_fields"),
+    [
+        (f"00-{TRACE}", f"00-{TRACE}"),
+        (f"01-{TRACE}", f"01-{TRACE}"),
+        (f"01-{TRACE}-of-later", f"01-{TRACE}"),
+        (f"cc-{TRACE}-", f"cc-{TRACE}"),
+        (f"00-{TRACE}-of-later", None),
+        (f"ff-{TRACE}", None),
+        (f"01-{TRACE}.of-later", None),
+        (f"01-{TRACE}-a\nb", None),
+        (f"00-{TRACE}\n", None),
+        (f"00-{TRACE.upper()}", None),
+        (["00"], None),
+    ],
 )
-def test_an_error_of_an_expression_names_the_types_and_quotes_no_value(expression: str, types: str) -> None:
-    with pytest.raises(UnroutableError, match=f"match cannot be evaluated on it: {types}") as caught:
-        Routes(None, expression).accepts(message(["4111 1111", {"n": 4111}, 4111]))
-    assert "4111" not in str(caught.value)
+def test_a_trace_context_of_a_later_version_counts_by_its_first_four_fields(
+    traceparent: Any, first_four_fields: str | None
+) -> None:
+    routes = Routes("a", trace_context="payload")
+    assert routes.trace_context(message(traceparent)) == first_four_fields
