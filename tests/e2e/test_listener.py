@@ -43,7 +43,7 @@ def test_messages_with_the_same_key_start_one_run_and_an_invalid_one_is_a_dead_l
     assert len(numbers) == 2
     assert set(numbers) <= {1, 2, 3}
     assert dead["conf"]["reason"] == "invalid"
-    assert dead["conf"]["cause"] == "its payload does not fit the schema: $.number: int_parsing"
+    assert dead["conf"]["cause"] == "its payload does not fit the schema: $.number: not a whole number"
     logs = stage.airflow.home.glob("logs/dag_id=decorated_once_listener/**/*.log")
     assert not any(MARK in log.read_text() for log in logs)
 
