@@ -68,6 +68,13 @@ def needs(feature: str, fix: str, release: tuple[int, int] = (3, 3)) -> Exceptio
     )
 
 
+def has_teams() -> bool:
+    """Whether Airflow separates its users, DAGs and connections by teams (``[core] multi_team``)."""
+    from airflow.configuration import conf
+
+    return bool(conf.getboolean("core", "multi_team", fallback=False))
+
+
 # The supervisor of a task or a triggerer
 
 
@@ -255,6 +262,20 @@ def serialized_dags(session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]
         newest = session.scalar(SerializedDagModel.latest_item_select_object(dag_id))
         if newest is not None and newest.data:
             yield dag_id, newest.data["dag"]
+
+
+def team_of_dag(dag_id: str) -> str | None:
+    """The team of a DAG; None without one, and where Airflow has no teams."""
+    from airflow.models.dag import DagModel
+
+    return DagModel.get_team_name(dag_id) if has_teams() else None
+
+
+def team_of_connection(connection_id: str) -> str | None:
+    """The team of a connection of the database; None without one, and where Airflow has no teams."""
+    from airflow.models.connection import Connection
+
+    return Connection.get_team_name(connection_id) if has_teams() else None
 
 
 def triggerer_heartbeats() -> list[Any]:

@@ -25,6 +25,7 @@ from airflow_provider_workflow.database.dag_runs import (
     StoredRun,
     with_replays,
 )
+from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags, inbox_uses
 from airflow_provider_workflow.dispatch.dead_letters import NO_TARGET, NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
@@ -33,6 +34,7 @@ from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit."""
 SHOWN_CAUSES = 10
+SHOWN_DAGS = 10
 
 
 def list_dead_letters(args: Namespace) -> int:
@@ -44,13 +46,14 @@ def list_dead_letters(args: Namespace) -> int:
     if args.limit < 1:
         raise ValueError(f"--limit must be 1 or more, not {args.limit}")
     size = min(args.limit + 1, dag_runs.PAGE)
-    pages = dag_runs.pages(_selection_of(args), ENTRIES, size=size)
-    letters = (letter for page in pages for letter in with_replays(page))
+    pages, named = dag_runs.pages(_selection_of(args), ENTRIES, size=size), _NamedDags(args)
+    letters = (letter for page in pages for letter in with_replays(named.taken(page)))
     first = list(islice(letters, args.limit + 1))
     shown = first[: args.limit]
     output.show(args.output, [_result(letter) for letter in shown], [_row(letter) for letter in shown])
     if len(first) > len(shown):
         output.note(f"There are more than {len(shown)} dead letters; --limit shows more.")
+    named.note_others()
     return Exit.OK
 
 
@@ -60,7 +63,7 @@ def show(args: Namespace) -> int:
 
     :raises NotFoundError: there is none with this id.
     """
-    (letter,) = _find(_selection_of(args), [args.id])
+    (letter,) = _find(_selection_of(args), _NamedDags(args), [args.id])
     text = dag_runs.whole_conf(letter.run.key).get("message_json")
     try:
         message = json.loads(text) if isinstance(text, str) else None
@@ -124,7 +127,7 @@ def _selection_of(args: Namespace) -> Selection:
     }
     return Selection(
         DEAD_LETTER_PREFIX,
-        tuple(args.dag_id or ()),
+        tuple(args.dag_id) if args.dag_id else None,
         since=_moment_of(getattr(args, "since", None)),
         conf={name: value for name, value in named.items() if value is not None},
     )
@@ -150,7 +153,49 @@ def _moment_of(text: str | None) -> datetime | None:
     return moment
 
 
-def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
+class _NamedDags:
+    """
+    Takes runs for dead letters only of DAGs that a deployed listener of their connection and inbox names.
+
+    Of DAGs that the command names (``--dag-id``) all are taken.
+
+    :raises TargetError: the database is unreachable.
+    """
+
+    def __init__(self, args: Namespace) -> None:
+        self._takes_all = bool(args.dag_id)
+        self._uses: list[InboxUse] = []
+        self._known: dict[tuple[str, str], set[str]] = {}
+        self._others: set[str] = set()
+        if not self._takes_all:
+            with dag_runs.database() as session:
+                self._uses = list(inbox_uses(session))
+
+    def taken(self, runs: list[StoredRun]) -> list[StoredRun]:
+        """Those of the runs that are dead letters."""
+        return [run for run in runs if self._takes_all or self._is_named(run)]
+
+    def _is_named(self, run: StoredRun) -> bool:
+        source = (run.conf["connection_id"] or "", run.conf["inbox_id"] or "")
+        if source not in self._known:
+            self._known[source] = dead_letter_dags(self._uses, *source)
+        if run.dag_id in self._known[source]:
+            return True
+        self._others.add(run.dag_id)
+        return False
+
+    def note_others(self) -> None:
+        """Say which DAGs have runs that look like dead letters, and were not taken for them."""
+        if self._others:
+            names = sorted(self._others)
+            more = f" and {len(names) - SHOWN_DAGS} more" if len(names) > SHOWN_DAGS else ""
+            output.note(
+                f"Left out: dead letters of the DAGs {', '.join(names[:SHOWN_DAGS])}{more}, which no deployed"
+                " listener of their inbox names as dead_letter_dag_id; --dag-id takes them."
+            )
+
+
+def _find(selection: Selection, named: _NamedDags, ids: list[str]) -> list[StoredDeadLetter]:
     """
     The dead letters with these ids, in this order.
 
@@ -159,10 +204,11 @@ def _find(selection: Selection, ids: list[str]) -> list[StoredDeadLetter]:
     :raises ValueError: there are several with one of the ids.
     """
     by_id: dict[str, list[StoredRun]] = {name: [] for name in ids}
-    for run in dag_runs.named(selection, ENTRIES, by_id):
+    for run in named.taken(dag_runs.named(selection, ENTRIES, by_id)):
         for name in {run.run_id, str(run.conf["message_id"])} & by_id.keys():
             by_id[name].append(run)
     if missing := [name for name, runs in by_id.items() if not runs]:
+        named.note_others()
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise NotFoundError(
             f"There is no such dead letter: {', '.join(missing[:3])}{more}; dead-letters list shows them",
@@ -193,8 +239,8 @@ def replay(args: Namespace) -> int:
             "nothing is selected: give ids of messages or runs, --since, --reason, --dag-id, --conn-id or"
             " --inbox, or --all"
         )
-    replaying = _Replaying(args.trigger_dag_id, args.dry_run)
-    letters = _selected(args)
+    replaying, named = _Replaying(args.trigger_dag_id, args.dry_run), _NamedDags(args)
+    letters = _selected(args, named)
     try:
         for letter in letters:
             replaying.replay(letter)
@@ -202,6 +248,7 @@ def replay(args: Namespace) -> int:
         # Also after an error: the runs were started.
         result = {"dry_run": args.dry_run, **replaying.outcomes, "causes": replaying.causes}
         output.show(args.output, result, output.outcomes("dead letters", replaying.outcomes))
+    named.note_others()
     if replaying.causes:
         causes = list(replaying.causes.items())[:SHOWN_CAUSES]
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in causes)
@@ -211,15 +258,15 @@ def replay(args: Namespace) -> int:
     return Exit.OK
 
 
-def _selected(args: Namespace) -> Iterator[StoredDeadLetter]:
+def _selected(args: Namespace, named: _NamedDags) -> Iterator[StoredDeadLetter]:
     """The selected dead letters, the oldest first."""
     selection = _selection_of(args)
     if args.ids:
-        return iter(_find(selection, args.ids))
+        return iter(_find(selection, named, args.ids))
     # Not what becomes a dead letter meanwhile: the target may be broken.
     so_far = changed(selection, until=datetime.fromtimestamp(clock.now(), UTC))
     pages = dag_runs.pages(so_far, ENTRIES, size=dag_runs.PAGE, newest_first=False)
-    return (letter for page in pages for letter in with_replays(page))
+    return (letter for page in pages for letter in with_replays(named.taken(page)))
 
 
 class _Replaying:

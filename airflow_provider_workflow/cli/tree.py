@@ -64,7 +64,7 @@ WHICH = (
         "--dag-id",
         action="append",
         metavar="DAG",
-        help="only of this dead-letter DAG; may be repeated",
+        help="only of this dead-letter DAG, and also if no listener names it; may be repeated",
     ),
     _arg("--conn-id", metavar="ID", help="only of this Airflow connection"),
     _arg(

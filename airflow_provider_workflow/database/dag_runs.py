@@ -8,10 +8,11 @@ the page started for this provider are read: no other run is the run of a messag
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
@@ -31,6 +32,8 @@ ENTRIES = (
 """The entries of a dead letter's conf without its message."""
 LONGEST_ENTRY = 5_000
 """Characters that are read of an entry; those of a dead letter are shorter."""
+MAX_CONF_BYTES = 1_000_000
+"""Size of a conf, as it is stored, up to which lists read it: a sender chooses how large it is."""
 PAGE = 500
 """Runs of a query; some databases limit the number of values in one."""
 CLOCK_SKEW = timedelta(hours=1)
@@ -45,6 +48,7 @@ class StoredRun(NamedTuple):
     :param run_after: when it was started.
     :param triggered_by: ``operator`` or ``cli``.
     :param user: who started the run whose task started this one, if Airflow knows it.
+    :param is_large: whether its conf is larger than ``MAX_CONF_BYTES``.
     :param conf: the requested entries of its conf, as strings; None for those that it lacks.
     """
 
@@ -55,6 +59,7 @@ class StoredRun(NamedTuple):
     run_after: datetime
     triggered_by: str
     user: str | None
+    is_large: bool
     conf: dict[Entry, str | None]
 
 
@@ -69,17 +74,19 @@ class Selection:
     Selects DAG runs.
 
     :param prefix: the beginning of their ids.
-    :param dag_ids: only runs of these DAGs; all DAGs by default.
+    :param dag_ids: only runs of these DAGs; None for all DAGs.
     :param since: only runs that were started then or later.
     :param until: only runs that were started then or before.
     :param conf: only runs whose conf has this string in this entry.
+    :param is_large: only runs whose conf is larger than ``MAX_CONF_BYTES``, or is not; None for any size.
     """
 
     prefix: str
-    dag_ids: tuple[str, ...] = ()
+    dag_ids: tuple[str, ...] | None = None
     since: datetime | None = None
     until: datetime | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    is_large: bool | None = None
 
 
 def started_by_provider() -> Any:
@@ -111,7 +118,9 @@ def pages(
     run, conditions = airflow_internals.dag_run_model(), _conditions(selection)
     position = tuple_(run.run_after, run.id)
     after: list[Any] = []
-    while page := _read([*conditions, *after], entries, newest_first, size):
+    of_conf = partial(_conf_conditions, selection)
+    order: dict[str, Any] = {"newest_first": newest_first, "size": size}
+    while page := _read([*conditions, *after], entries, of_conf, selection.is_large is False, **order):
         yield page
         if len(page) < size:
             return
@@ -127,55 +136,114 @@ def named(selection: Selection, entries: tuple[Entry, ...], ids: Collection[str]
     """
     from sqlalchemy import or_
 
-    run, names = airflow_internals.dag_run_model(), list(ids)
+    names, conditions = list(ids), _conditions(selection)
     runs: list[StoredRun] = []
     for start in range(0, len(names), PAGE):
         some = names[start : start + PAGE]
-        own = or_(run.run_id.in_(some), run.conf["message_id"].as_string().in_(some))
-        runs += _read([*_conditions(selection), own], entries)
+
+        def of_conf(rows: Any, some: list[str] = some) -> list[Any]:
+            own = or_(rows.run_id.in_(some), rows.conf["message_id"].as_string().in_(some))
+            return [*_conf_conditions(selection, rows), own]
+
+        runs += _read(conditions, entries, of_conf)
     return runs
 
 
+def counts_by_dag(selection: Selection) -> dict[str, int]:
+    """
+    How many of the selected runs each DAG has.
+
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import func, select
+
+    with database() as session:
+        rows = _rows(session, _conditions(selection), selection.is_large is False)
+        counts = select(rows.dag_id, func.count()).where(*_conf_conditions(selection, rows))
+        return dict(session.execute(counts.group_by(rows.dag_id)).tuples().all())
+
+
 def _conditions(selection: Selection) -> list[Any]:
+    """The conditions on everything but the conf."""
     run = airflow_internals.dag_run_model()
     conditions = [started_by_provider(), run.run_id.startswith(selection.prefix, autoescape=True)]
-    if selection.dag_ids:
+    if selection.dag_ids is not None:
         conditions.append(run.dag_id.in_(selection.dag_ids))
     if selection.since is not None:
         conditions.append(run.run_after >= selection.since)
     if selection.until is not None:
         conditions.append(run.run_after <= selection.until)
-    for name, value in selection.conf.items():
-        conditions.append(run.conf[name].as_string() == value)
     return conditions
+
+
+def _conf_conditions(selection: Selection, rows: Any) -> list[Any]:
+    conditions = [rows.conf[name].as_string() == value for name, value in selection.conf.items()]
+    if selection.is_large is not None:
+        conditions.append(rows.is_large if selection.is_large else ~rows.is_large)
+    return conditions
+
+
+def _rows(session: Session, conditions: list[Any], is_limited: bool) -> Any:
+    """
+    The columns of a subquery: runs with their confs, each of which the database reads once.
+
+    SQLite keeps what it parsed while it evaluates a row, and so does MySQL. PostgreSQL decompresses a stored
+    value again for each condition and each entry, but not the result of an operator; with an offset it
+    computes that once.
+
+    :param is_limited: whether a conf is NULL that is larger than ``MAX_CONF_BYTES``.
+    """
+    from sqlalchemy import case, func, literal, select
+    from sqlalchemy.dialects.postgresql import JSONB
+
+    run = airflow_internals.dag_run_model()
+    is_postgres = session.get_bind().dialect.name == "postgresql"
+    size = func.pg_column_size if is_postgres else func.length
+    is_large = size(run.conf) > MAX_CONF_BYTES
+    conf = case((~is_large, run.conf)) if is_limited else run.conf
+    if is_postgres:
+        conf = conf.op("||", return_type=JSONB())(literal({}, JSONB()))
+    starter = (run.triggered_by, run.triggering_user_name)
+    columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after, *starter)
+    rows = select(*columns, is_large.label("is_large"), conf.label("conf")).where(*conditions)
+    return (rows.offset(0) if is_postgres else rows).subquery().c
 
 
 def _read(
     conditions: list[Any],
     entries: tuple[Entry, ...],
+    of_conf: Callable[[Any], list[Any]] = lambda _: [],
+    is_limited: bool = False,
+    *,
     newest_first: bool = True,
     size: int | None = None,
 ) -> list[StoredRun]:
+    """
+    Read runs.
+
+    :param of_conf: the conditions on the conf, and others, on the columns of ``_rows``.
+    """
     from sqlalchemy import select
 
-    run = airflow_internals.dag_run_model()
-    order = [column.desc() if newest_first else column.asc() for column in (run.run_after, run.id)]
-    columns = (run.id, run.dag_id, run.run_id, run.state, run.run_after)
-    starter = (run.triggered_by, run.triggering_user_name)
-    read = select(*columns, *starter, *(run.conf[name].as_string() for name in entries))
     with database() as session:
-        rows = session.execute(read.where(*conditions).order_by(*order).limit(size)).all()
-    return [_stored(row, entries) for row in rows]
+        rows = _rows(session, conditions, is_limited)
+        columns = (rows.id, rows.dag_id, rows.run_id, rows.state, rows.run_after)
+        starter = (rows.triggered_by, rows.triggering_user_name, rows.is_large)
+        read = select(*columns, *starter, *(rows.conf[name].as_string() for name in entries))
+        order = [column.desc() if newest_first else column.asc() for column in (rows.run_after, rows.id)]
+        stored = session.execute(read.where(*of_conf(rows)).order_by(*order).limit(size)).all()
+    return [_stored(row, entries) for row in stored]
 
 
 def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
-    key, dag_id, run_id, state, run_after, triggered_by, user, *values = row
+    key, dag_id, run_id, state, run_after, triggered_by, user, is_large, *values = row
     # SQLite returns a number of the conf as a number.
     conf = {
         name: None if value is None else str(value)[:LONGEST_ENTRY]
         for name, value in zip(entries, values, strict=True)
     }
-    return StoredRun(key, dag_id, run_id, str(state), run_after, triggered_by.value, user, conf)
+    starter = (triggered_by.value, user)
+    return StoredRun(key, dag_id, run_id, str(state), run_after, *starter, bool(is_large), conf)
 
 
 def whole_conf(key: int) -> dict[str, Any]:
@@ -194,7 +262,11 @@ def whole_conf(key: int) -> dict[str, Any]:
 
 
 def runs_of(
-    inbox_ids: Mapping[str, str], dag_ids: Collection[str], since: datetime | None = None
+    inbox_ids: Mapping[str, str],
+    dag_ids: Collection[str],
+    since: datetime | None = None,
+    *,
+    is_limited: bool = False,
 ) -> dict[str, list[StoredRun]]:
     """
     The runs with these ids that are of messages of these inboxes, by run id.
@@ -202,6 +274,8 @@ def runs_of(
     :param inbox_ids: the inbox that the conf of a run must name, by run id; at most 1,000.
     :param dag_ids: the DAGs in which they are searched.
     :param since: if given, runs of all other DAGs are found too, if they were started then or later.
+    :param is_limited: whether no conf is read that is larger than ``MAX_CONF_BYTES``: such a run is found by
+        its id alone, which has a hash of inbox and message.
     :raises TargetError: the database is unreachable.
     """
     from sqlalchemy import or_
@@ -212,8 +286,8 @@ def runs_of(
         place = or_(place, run.run_after >= since - CLOCK_SKEW)
     conditions = [started_by_provider(), run.run_id.in_(list(inbox_ids)), place]
     runs: dict[str, list[StoredRun]] = {}
-    for stored in _read(conditions, ("inbox_id", MESSAGE_ID)):
-        if stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
+    for stored in _read(conditions, ("inbox_id", MESSAGE_ID), is_limited=is_limited):
+        if (is_limited and stored.is_large) or stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
             runs.setdefault(stored.run_id, []).append(stored)
     return runs
 
@@ -261,13 +335,18 @@ class StoredDeadLetter:
         return self.run.conf["message_id"] or self.run.run_id
 
 
-def with_replays(page: list[StoredRun]) -> Iterator[StoredDeadLetter]:
-    """The dead letters of some runs, with the runs that replay them."""
+def with_replays(page: list[StoredRun], *, is_limited: bool = False) -> Iterator[StoredDeadLetter]:
+    """
+    The dead letters of some runs, with the runs that replay them.
+
+    :param is_limited: see ``runs_of``.
+    """
     for start in range(0, len(page), PAGE):
         letters = [StoredDeadLetter(run, []) for run in page[start : start + PAGE]]
         inbox_ids = {letter.replay_run_id: letter.run.conf["inbox_id"] or "" for letter in letters}
         targets = {target for letter in letters if (target := letter.run.conf["target_dag_id"])}
-        replays = runs_of(inbox_ids, targets, min(letter.run.run_after for letter in letters))
+        since = min(letter.run.run_after for letter in letters)
+        replays = runs_of(inbox_ids, targets, since, is_limited=is_limited)
         for letter in letters:
             # The run of a business key may be that of another message.
             letter.replays.extend(

@@ -7,7 +7,7 @@ An inbox or a connection that a template gives is known only at run time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,14 @@ class InboxUse:
     inbox: str | None
     targets: tuple[str, ...] = ()
     dead_letter_dag_id: str | None = None
+
+    def may_be_of(self, connection_id: str, inbox_id: str, name: str | None) -> bool:
+        """Whether this may be a use of an inbox, whose name is None if it is unknown."""
+        if self.conn_id not in (None, connection_id):
+            return False
+        if self.inbox is None or (name is None and not is_id(self.inbox)):
+            return True
+        return self.inbox in (inbox_id, name)
 
 
 def inbox_uses(session: Session) -> Iterator[InboxUse]:
@@ -115,3 +123,27 @@ def _inbox(arguments: Mapping[str, Any]) -> str | None:
 def _known(value: Any) -> str | None:
     """The value if it is a string without a template, else None."""
     return value if isinstance(value, str) and "{{" not in value and "{%" not in value else None
+
+
+def dead_letter_dags(
+    uses: Iterable[InboxUse], connection_id: str, inbox_id: str, name: str | None = None
+) -> set[str]:
+    """
+    The DAGs from which dead letters of an inbox are taken: those that a deployed listener of it names.
+
+    Any author of a DAG can start a run that looks like a dead letter, and its replay starts a target.
+
+    - A ``dead_letter_dag_id`` that a template gives cannot be compared, so it is none of them.
+    - A listener whose inbox or connection a template gives may be one of this inbox.
+    - A connection of a team has only listeners of that team.
+
+    :param name: of the inbox; None if it is unknown: any listener that names its inbox may be one of it then.
+    """
+    team = airflow_internals.team_of_connection(connection_id)
+    return {
+        use.dead_letter_dag_id
+        for use in uses
+        if use.dead_letter_dag_id is not None
+        and use.may_be_of(connection_id, inbox_id, name)
+        and (team is None or airflow_internals.team_of_dag(use.dag_id) == team)
+    }

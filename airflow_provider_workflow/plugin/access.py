@@ -65,9 +65,8 @@ class Reader:
             DagAccessEntity,
             DagDetails,
         )
-        from airflow.models.dag import DagModel
 
-        team = DagModel.get_team_name(dag_id) if _has_teams() else None
+        team = airflow_internals.team_of_dag(dag_id)
         which: dict[str, Any] = {
             "method": method,
             "access_entity": None if entity is None else DagAccessEntity[entity],
@@ -84,7 +83,7 @@ class Reader:
         """
         from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails
 
-        team = None if connection_id is None else _team_of_connection(connection_id)
+        team = None if connection_id is None else airflow_internals.team_of_connection(connection_id)
         details: Any = ConnectionDetails(conn_id=connection_id, team_name=team)
         which: dict[str, Any] = {"method": method, "details": details}
         return bool(_auth_manager().is_authorized_connection(user=self._user, **which))
@@ -122,18 +121,6 @@ def _auth_manager() -> Any:
     return get_auth_manager()
 
 
-def _has_teams() -> bool:
-    from airflow.configuration import conf
-
-    return bool(conf.getboolean("core", "multi_team", fallback=False))
-
-
-def _team_of_connection(connection_id: str) -> str | None:
-    from airflow.models.connection import Connection
-
-    return Connection.get_team_name(connection_id) if _has_teams() else None
-
-
 def connection(connection_id: str) -> Any:
     """
     A connection of the type Workflow with its secrets, from all backends, and that of its team.
@@ -144,7 +131,7 @@ def connection(connection_id: str) -> Any:
     """
     from airflow.models.connection import Connection
 
-    team = _team_of_connection(connection_id)
+    team = airflow_internals.team_of_connection(connection_id)
     of_team: dict[str, Any] = {} if team is None else {"team_name": team}
     problem = why_missing(connection_id)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace as replaced
 from functools import partial
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from airflow_provider_workflow.database.dag_runs import (
     StoredDeadLetter,
     StoredRun,
 )
+from airflow_provider_workflow.database.inbox_uses import dead_letter_dags
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, quoted
@@ -40,27 +42,48 @@ of_connection, changing = APIRouter(), APIRouter()
 
 @of_connection.get(INBOX + "/dead-letters")
 def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Response:
-    """The newest dead letters of an inbox, of those DAGs whose runs the user may read."""
-    fetch = partial(_dead_letters, connection_id, inbox_id)
-    stored = service.cached((connection_id, "dead letters", inbox_id), fetch)
-    shown = [
-        letter for letter in stored["letters"][:MOST_SHOWN] if reader.may("read runs", letter.run.dag_id)
-    ]
+    """
+    The newest dead letters of an inbox, of those DAGs whose runs the user may read.
+
+    ``large_runs`` counts those that are not listed, as their conf is too large to be read: of this inbox, or
+    another one with the same dead-letter DAG. ``unnamed_dags`` are other DAGs with runs that look like dead
+    letters of the inbox.
+    """
+    access.connection(connection_id)
+    dag_ids = tuple(sorted(_dag_ids(connection_id, inbox_id)))
+    fetch = partial(_dead_letters, connection_id, inbox_id, dag_ids)
+    stored = service.cached((connection_id, "dead letters", inbox_id, *dag_ids), fetch)
+    may_read = partial(reader.may, "read runs")
+    shown = [letter for letter in stored["letters"][:MOST_SHOWN] if may_read(letter.run.dag_id)]
     return answer(
         {
             "dead_letters": [_dead_letter(letter, reader) for letter in shown],
             "is_partial": len(stored["letters"]) > MOST_SHOWN,
+            "large_runs": sum(count for dag_id, count in stored["large"].items() if may_read(dag_id)),
+            "unnamed_dags": [{"dag_id": dag_id} for dag_id in filter(may_read, stored["unnamed"])],
             "fetched_at": stored["fetched_at"],
         }
     )
 
 
-def _dead_letters(connection_id: str, inbox_id: str) -> Fields:
-    access.connection(connection_id)
+def _dag_ids(connection_id: str, inbox_id: str) -> set[str]:
+    """The DAGs from which dead letters of an inbox are taken."""
+    uses = [use for use in service.uses() if use.dead_letter_dag_id is not None]
+    name = service.name_of(connection_id, inbox_id) if uses else None
+    return dead_letter_dags(uses, connection_id, inbox_id, name)
+
+
+def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -> Fields:
     conf = {"connection_id": connection_id, "inbox_id": inbox_id}
-    selection = Selection(DEAD_LETTER_PREFIX, conf=conf)
-    runs = next(dag_runs.pages(selection, ENTRIES, size=MOST_SHOWN + 1), [])
-    return {"letters": list(dag_runs.with_replays(runs)), "fetched_at": clock.iso(clock.now())}
+    of_inbox = Selection(DEAD_LETTER_PREFIX, conf=conf, is_large=False)
+    runs = next(dag_runs.pages(replaced(of_inbox, dag_ids=dag_ids), ENTRIES, size=MOST_SHOWN + 1), [])
+    large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
+    return {
+        "letters": list(dag_runs.with_replays(runs, is_limited=True)),
+        "large": dag_runs.counts_by_dag(large),
+        "unnamed": sorted(dag_runs.counts_by_dag(of_inbox).keys() - {*dag_ids}),
+        "fetched_at": clock.iso(clock.now()),
+    }
 
 
 def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
@@ -94,7 +117,7 @@ def _stored(
     :raises PageError: there is no such connection or dead letter, or the user may not read it.
     """
     access.connection(connection_id)
-    if reader.may("read runs", dag_id):
+    if reader.may("read runs", dag_id) and dag_id in _dag_ids(connection_id, inbox_id):
         for stored in dag_runs.runs_of({run_id: inbox_id}, (dag_id,)).get(run_id, ()):
             conf = dag_runs.whole_conf(stored.key)
             if conf.get("connection_id") == connection_id:
@@ -104,7 +127,8 @@ def _stored(
 
 def _no_dead_letter() -> PageError:
     title = "There is no such dead letter of this inbox that you may read"
-    return PageError(404, "not_found", title, "reload the list")
+    fix = "reload the list; a listener of the inbox must name its DAG as dead_letter_dag_id"
+    return PageError(404, "not_found", title, fix)
 
 
 Text = Annotated[str, AfterValidator(usable)]

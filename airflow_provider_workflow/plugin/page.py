@@ -25,7 +25,6 @@ from airflow_provider_workflow.client.inboxes import count_messages
 from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
-from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
@@ -85,7 +84,7 @@ def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
 def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
     names = {name for inbox in listing["inboxes"] for name in (inbox["id"], inbox["name"])}
     listeners = _listeners(connection_id, reader, None if is_whole else names)
-    runs, without = _recent_runs(connection_id, reader)
+    runs, without, large = _recent_runs(connection_id, reader)
     shown = []
     for inbox in listing["inboxes"]:
         messages = service.known((connection_id, "messages", inbox["id"], None))
@@ -102,6 +101,7 @@ def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bo
     return {
         **listing,
         "inboxes": shown,
+        "large_runs": large,
         "silent": _silent(connection_id, shown, listeners, reader, is_whole=is_whole),
     }
 
@@ -164,8 +164,7 @@ def _inbox(shown: Fields) -> Fields:
 
 def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None) -> Listeners:
     """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
-    uses: list[InboxUse] = service.cached(service.LISTENERS, _uses)["uses"]
-    of_these = [use for use in uses if use.conn_id == connection_id]
+    of_these = [use for use in service.uses() if use.conn_id == connection_id]
     of_these = [use for use in of_these if names is None or use.inbox in names]
     readable = [use for use in of_these if reader.may("read", use.dag_id)]
     paused = access.paused({use.dag_id for use in readable}) if readable else {}
@@ -180,16 +179,12 @@ def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None
     return listeners
 
 
-def _uses() -> Fields:
-    with dag_runs.database() as session:
-        return {"uses": list(inbox_uses(session))}
-
-
-def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields], Fields | None]:
+def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields], Fields | None, int]:
     """
     By inbox: how many runs of the last hour are in which state, and how many are dead letters.
 
-    Then that of all other inboxes: None if older runs were not counted.
+    Then that of all other inboxes: None if older runs were not counted. Then how many runs were not counted
+    because their conf, which names connection and inbox, is too large to be read.
     """
 
     def count() -> Fields:
@@ -198,7 +193,8 @@ def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields],
         for run in newest:
             state = "dead_letter" if _is_dead(run) else run.state
             counted[run.dag_id][run.conf["inbox_id"] or "", state] += 1
-        return {"by_dag": counted, "without": {} if len(newest) < MOST_COUNTED else None}
+        large = dag_runs.counts_by_dag(Selection(RUN_ID_PREFIX, since=_an_hour_ago(), is_large=True))
+        return {"by_dag": counted, "without": {} if len(newest) < MOST_COUNTED else None, "large": large}
 
     recent = service.cached((connection_id, "recent runs"), count)
     runs: dict[str, Fields] = defaultdict(Counter)
@@ -206,7 +202,8 @@ def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields],
         if reader.may("read runs", dag_id):
             for (inbox_id, state), number in counts.items():
                 runs[inbox_id][state] += number
-    return runs, recent["without"]
+    large = sum(number for dag_id, number in recent["large"].items() if reader.may("read runs", dag_id))
+    return runs, recent["without"], large
 
 
 def _newest(
@@ -215,10 +212,10 @@ def _newest(
     entries: tuple[Entry, ...],
     most: int,
 ) -> list[StoredRun]:
-    """The newest runs of the last hour, those of dead letters included."""
+    """The newest runs of the last hour, those of dead letters included, without those of large confs."""
     names = {"connection_id": connection_id, "inbox_id": inbox_id}
     conf = {name: value for name, value in names.items() if value is not None}
-    selection = Selection(RUN_ID_PREFIX, since=_an_hour_ago(), conf=conf)
+    selection = Selection(RUN_ID_PREFIX, since=_an_hour_ago(), conf=conf, is_large=False)
     pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.PAGE))
     return list(islice(chain.from_iterable(pages), most))
 
@@ -308,7 +305,8 @@ def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     names = ("run", "dead_letter")
     run_ids = [message[name] for message in listed for name in names if message[name]]
     created = [clock.moment_of(message["created_at"]) or _an_hour_ago() for message in listed]
-    by_id = dag_runs.runs_of(dict.fromkeys(run_ids, inbox_id), (), min(created, default=None))
+    since, inbox_ids = min(created, default=None), dict.fromkeys(run_ids, inbox_id)
+    by_id = dag_runs.runs_of(inbox_ids, (), since, is_limited=True)
     entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")
     return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MOST_SHOWN)}
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cachetools import TLRUCache
@@ -27,6 +28,8 @@ from airflow_provider_workflow.client.inboxes import at_inbox, pages
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import USER_GRANT, settings_of
 from airflow_provider_workflow.client.wire import one_line
+from airflow_provider_workflow.database.dag_runs import database
+from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.lease import delivery_count
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
@@ -163,6 +166,17 @@ def connected(connection_id: str) -> Iterator[WorkflowClient]:
         raise invalid(str(error)) from None
 
 
+def uses() -> list[InboxUse]:
+    """The tasks and watchers of deployed DAGs that use inboxes."""
+
+    def read() -> Fields:
+        with database() as session:
+            return {"uses": list(inbox_uses(session))}
+
+    stored: list[InboxUse] = cached(LISTENERS, read)["uses"]
+    return stored
+
+
 def list_inboxes(connection_id: str, cursor: str | None) -> Fields:
     """
     Up to 500 inboxes.
@@ -192,6 +206,17 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
     with connected(connection_id) as client:
         shown = inbox_of(client.run(at_inbox(inbox, api.get_inbox)))
     return {"inboxes": [shown], "next": None, "fetched_at": _now()}
+
+
+def name_of(connection_id: str, inbox_id: str) -> str | None:
+    """The name of an inbox; None if it was deleted, or the service does not say."""
+    fetch = partial(get_inbox, connection_id, inbox_id)
+    try:
+        (inbox,) = cached((connection_id, "inbox", inbox_id), fetch)["inboxes"]
+    except PageError:
+        return None
+    name: str | None = inbox["name"]
+    return name
 
 
 def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:

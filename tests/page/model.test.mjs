@@ -129,7 +129,17 @@ test("a replay of several dead letters says what became of all of them", () => {
   assert.equal(model.replayed(2, [run, run]), "2 DAG runs started");
   assert.equal(model.replayed(4, [run, existing, { title: "no such DAG" }]), "1 DAG run started, 1 existed before, 2 not started: no such DAG");
   assert.equal(model.replayed(3, [run]), "1 DAG run started, 2 not started: canceled");
-  assert.deepEqual(model.targetsOf([{ target_dag_id: "a" }, { target_dag_id: "b" }, { target_dag_id: "a" }]), [["a", 2], ["b", 1]]);
+  const letters = [["a", "dead"], ["b", "dead"], ["a", "dead"], ["a", "other"]].map(([target_dag_id, dag_id]) => ({ target_dag_id, dag_id }));
+  assert.deepEqual(model.targetsOf(letters), [["a (dead letters of dead)", 2], ["b (dead letters of dead)", 1], ["a (dead letters of other)", 1]]);
+});
+
+test("what a list leaves out is said", () => {
+  assert.equal(model.uncounted(0), "");
+  assert.match(model.uncounted(1), /^Not counted: 1 DAG run of the last hour with a conf larger than 1 MB/);
+  assert.deepEqual(model.unlisted({ large_runs: 0, unnamed_dags: [] }), []);
+  const [large, unnamed] = model.unlisted({ large_runs: 2, unnamed_dags: [{ dag_id: "a" }, { dag_id: "b" }] });
+  assert.match(large, /^Not listed: 2 dead letters with a conf larger than 1 MB/);
+  assert.match(unnamed, /^Not listed: dead letters of a, b, which no listener names as dead_letter_dag_id/);
 });
 
 test("the chosen status can be chosen though no message has it", () => {

@@ -221,6 +221,7 @@ function DeadLetters({ connection, id, place, go, after, say }) {
   const filter = h(Fragment, feed[0].answer?.is_partial && "Only the latest ones are listed.",
     open.length > 1 && h(Button, { onClick: () => ask(open) }, `Replay all ${open.length}`));
   return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
+    model.unlisted(feed[0].answer ?? {}).map((text) => h("div.muted.small", { key: text }, text)),
     asked && h(asked.length > 1 ? ReplayAllDialog : ReplayDialog, { letters: asked, connection, id, done, say, close: () => ask(null) }));
 }
 
@@ -243,7 +244,7 @@ function ReplayAllDialog({ letters, connection, id, close, done, say }) {
     }
     say(model.replayed(letters.length, outcomes));
   };
-  const targets = model.targetsOf(letters).map(([dag, count]) => h("li", { key: dag }, `${dag}: ${model.counted(count, "messages")}`));
+  const targets = model.targetsOf(letters).map(([text, count]) => h("li", { key: text }, `${text}: ${model.counted(count, "messages")}`));
   return h(Action, { title: `Replay ${letters.length} messages?`, verb: `Start ${letters.length} DAG runs`, act, close },
     h("p", "Each starts the DAG that it was meant for."), h("ul", targets), h("p", REPLAY), h(Why, { reason, setReason }));
 }
@@ -298,6 +299,7 @@ function Inboxes() {
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
     h(Failure, { feed: connections }),
     h(Silent, { sources: list[0].silent, connection }),
+    h("div.muted.small", model.uncounted(list[0].answer?.large_runs)),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })
       : place.inbox ? h(Fragment, h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))

@@ -69,6 +69,10 @@ export const recentRuns = (runs, locale) =>
     state, state === "dead_letter" ? counted(number(runs[state], locale), "dead letters") : `${number(runs[state], locale)} ${state}`,
   ]);
 
+/** Confs name the inbox of a run, and a sender chooses their size. */
+export const uncounted = (runs) =>
+  runs ? `Not counted: ${counted(runs, "DAG runs")} of the last hour with a conf larger than 1 MB, of this inbox or others.` : "";
+
 // Messages
 
 /** Why a message has no DAG run yet; "" where it has one. */
@@ -88,8 +92,16 @@ export function payloadText(conf) {
   return whole ?? message?.payload_json ?? (message ? JSON.stringify(message.payload ?? null, null, 2) : "");
 }
 
+/** The targets of several dead letters, each with the DAG that has them: `[text, count]`. */
 export const targetsOf = (letters) =>
-  Object.entries(letters.reduce((counts, { target_dag_id: dag }) => ({ ...counts, [dag]: (counts[dag] ?? 0) + 1 }), {}));
+  Object.entries(letters.map(({ target_dag_id: target, dag_id: dag }) => `${target} (dead letters of ${dag})`)
+    .reduce((counts, text) => ({ ...counts, [text]: (counts[text] ?? 0) + 1 }), {}));
+
+/** The dead letters that a list leaves out, in words. */
+export const unlisted = ({ large_runs: large, unnamed_dags: dags = [] }) => [
+  large && `${counted(large, "dead letters")} with a conf larger than 1 MB, of this inbox or others: see airflow-workflow dead-letters list.`,
+  dags.length && `dead letters of ${dags.map((dag) => dag.dag_id).join(", ")}, which no listener names as dead_letter_dag_id: see airflow-workflow dead-letters list --dag-id.`,
+].filter(Boolean).map((text) => `Not listed: ${text}`);
 
 /** What a replay of several dead letters did; an outcome is a DAG run or a problem. */
 export function replayed(count, outcomes) {

@@ -116,7 +116,7 @@ def test_several_dead_letters_are_replayed_with_one_confirmation(page, visit, ap
     visit(at(more="&tab=dead-letters"))
     page.get_by_role("button", name="Replay all 2").click()
     dialog = page.get_by_role("dialog", name="Replay 2 messages?")
-    dialog.get_by_text("handle: 2 messages").wait_for()
+    dialog.get_by_text("handle (dead letters of dead_letters): 2 messages").wait_for()
     replay(page, button="Start 2 DAG runs")
 
     page.get_by_role("status").get_by_text("2 DAG runs started").wait_for()

@@ -15,7 +15,7 @@ from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.database.dag_runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
-from tests.unit.cli.database import Database
+from tests.unit.cli.database import Database, listening
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
 CONNECTION_ID = "workflow_default"
@@ -38,7 +38,7 @@ def message_of(message_id: str, payload: Any = None, **more: Any) -> types.Lease
 def start(message_id: str, inbox_id: str, **more: Any) -> str:
     """Start the run of a message, as the dispatcher does."""
     run_id = run_id_of(message_id, inbox_id)
-    message = message_of(message_id, {"text": PAYLOAD}, **more)
+    message = message_of(message_id, **{"payload": {"text": PAYLOAD}, **more})
     conf = {"connection_id": CONNECTION_ID, "inbox_id": inbox_id, "message": message}
     DatabaseRuns().start("handle", run_id, conf)
     return run_id
@@ -104,6 +104,9 @@ class Burying:
 
 @pytest.fixture
 def buried(database: Database) -> Burying:
+    """With a listener, of connections and inboxes that are known at run time, which names ``dead``."""
     database.add_dag("dead")
     database.add_dag("handle")
+    known_later = dict.fromkeys(("inbox", "workflow_conn_id"), "{{ var.value.later }}")
+    database.deploy(listening("any_inbox", **known_later, trigger_dag_id="handle", dead_letter_dag_id="dead"))
     return Burying(database)

@@ -17,6 +17,7 @@ from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.conftest import Cli
+from tests.unit.cli.database import listening
 from tests.unit.cli.test_drain import at_start, counts, states
 from tests.unit.counted import Counted, counted
 from tests.unit.documents import typed
@@ -76,9 +77,9 @@ def test_options_select(cli: Cli, buried: Burying) -> None:
     DatabaseRuns().start("dead", "manual__2026", {"message_id": "no dead letter"})
     DatabaseRuns().start("dead", "workflow-_dead--x", {"message_id": "of another prefix"})
 
-    assert set(listed(cli)) == {"new", "old", "elsewhere", *Reason}
-    assert set(listed(cli, "--since", "2h")) == {"new", "elsewhere"}
-    assert set(listed(cli, "--since", "2020-01-01T00:00Z")) == {"new", "old", "elsewhere", *Reason}
+    assert set(listed(cli)) == {"new", "old", *Reason}
+    assert set(listed(cli, "--since", "2h")) == {"new"}
+    assert set(listed(cli, "--since", "2020-01-01T00:00Z")) == {"new", "old", *Reason}
     for reason in Reason:
         assert reason in listed(cli, "--reason", reason)
     assert listed(cli, "--dag-id", "other_dead") == ["elsewhere"]
@@ -102,6 +103,47 @@ def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: Emulat
     assert (missing.code, missing.out) == (5, "")
     unnamed = cli("dead-letters", "list", "--inbox", "orders")
     assert (unnamed.code, "give --conn-id too" in unnamed.err) == (2, True)
+
+
+def test_dead_letters_of_a_dag_that_no_listener_names_are_taken_only_if_the_command_names_it(
+    cli: Cli, buried: Burying
+) -> None:
+    buried.database.add_dag("other")
+    forged = buried.bury("a", dag_id="other")
+    buried.bury("b")
+    left_out = "Left out: dead letters of the DAGs other, which no deployed listener"
+
+    everything = cli("dead-letters", "list", "-o", "json")
+    replayed = cli("dead-letters", "replay", "--all", "-o", "json")
+    by_id = [cli("dead-letters", "show", "a"), cli("dead-letters", "replay", "a", forged)]
+
+    assert [letter["message_id"] for letter in everything.json] == ["b"]
+    assert replayed.json["started"]["ids"] == ["b"]
+    assert [shown.code for shown in by_id] == [3, 3]
+    assert all(left_out in shown.err for shown in (everything, replayed, *by_id))
+    assert set(buried.replays()) == {run_id("b")}
+    named = cli("dead-letters", "replay", "--dag-id", "other", "-o", "json")
+    assert (named.json["started"]["ids"], named.err) == (["a"], "")
+
+
+@pytest.mark.parametrize(
+    ("listener", "is_taken"),
+    [
+        ({"inbox": "orders"}, True),
+        ({"inbox": INBOX_ID}, True),
+        ({"inbox": INBOX_ID.replace("1", "2")}, False),
+        ({"inbox": "orders", "workflow_conn_id": "another"}, False),
+    ],
+)
+def test_a_command_compares_the_connection_of_a_listener_and_an_inbox_that_is_named_by_its_id(
+    cli: Cli, buried: Burying, listener: dict[str, str], is_taken: bool
+) -> None:
+    buried.database.add_dag("other")
+    dag = listening("listen", trigger_dag_id="handle", dead_letter_dag_id="other", **listener)
+    buried.database.deploy(dag)
+    buried.bury("a", dag_id="other")
+
+    assert listed(cli) == (["a"] if is_taken else [])
 
 
 def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, buried: Burying) -> None:

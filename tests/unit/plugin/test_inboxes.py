@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.database.dag_runs import DatabaseRuns
+from airflow_provider_workflow.database.dag_runs import MAX_CONF_BYTES, DatabaseRuns
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
@@ -327,6 +327,79 @@ def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
 
     assert [each["id"] for each in answer["messages"]] == ["a"]
     assert "inbox" not in answer
+
+
+def test_runs_with_a_large_conf_are_counted_and_their_confs_are_not_read(
+    op: TestClient, buried: Burying, connected: EmulatorServer
+) -> None:
+    """A sender chooses how large the conf is that a view would read every 10 seconds."""
+    inbox, large = connected.open_inbox("orders"), "x" * MAX_CONF_BYTES
+    connected.put("orders", 1, ids=["waits"])
+    start("small", inbox)
+    run_id = start("waits", inbox, payload=large)
+    start("left the service", inbox, payload=large)
+    buried.bury("small and dead", inbox_id=inbox)
+    buried.bury("large and dead", large, inbox_id=inbox)
+
+    listing = op.get(f"{API}/inboxes").json()
+    messages = op.get(f"{API}/inboxes/{inbox}/messages").json()
+    dead_letters = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()
+
+    assert listing["inboxes"][0]["runs"] == {"queued": 1, "dead_letter": 1}
+    assert (listing["large_runs"], messages["inbox"]["large_runs"]) == (3, 3)
+    assert {each["id"] for each in messages["messages"]} == {"waits", "small", "small and dead"}
+    assert messages["messages"][0]["run"]["run_id"] == run_id, "its id says that it is the run of the message"
+    assert [each["message_id"] for each in dead_letters["dead_letters"]] == ["small and dead"]
+    assert dead_letters["large_runs"] == 1
+
+
+NAMING = {"inbox": "orders", "dead_letter_dag_id": "other"}
+
+
+@pytest.mark.parametrize(
+    ("listener", "is_taken"),
+    [
+        (NAMING, True),
+        ({**NAMING, "inbox": "the id"}, True),
+        ({**NAMING, "inbox": "{{ var.value.inbox }}"}, True),
+        ({**NAMING, "inbox": "parcels"}, False),
+        ({**NAMING, "inbox": INBOX_ID}, False),
+        ({**NAMING, "workflow_conn_id": "another"}, False),
+        ({**NAMING, "dead_letter_dag_id": "{{ var.value.dead }}"}, False),
+        ({**NAMING, "dead_letter_dag_id": None}, False),
+    ],
+)
+def test_dead_letters_are_taken_only_from_dags_that_a_listener_of_the_inbox_names(
+    op: TestClient, buried: Burying, connected: EmulatorServer, listener: dict[str, Any], is_taken: bool
+) -> None:
+    """Any author of a DAG can start a run that looks like a dead letter, and others would replay it."""
+    inbox, database = connected.open_inbox("orders"), buried.database
+    database.add_dag("other")
+    arguments = {**listener, "inbox": inbox if listener["inbox"] == "the id" else listener["inbox"]}
+    database.deploy(listening("listen", trigger_dag_id="handle", **arguments))
+    run_id = buried.bury("a", dag_id="other", inbox_id=inbox)
+
+    answer = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()
+    fields = {"dag_id": "other", "run_id": run_id}
+    replayed = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
+
+    assert [letter["dag_id"] for letter in answer["dead_letters"]] == (["other"] if is_taken else [])
+    assert answer["unnamed_dags"] == ([] if is_taken else [{"dag_id": "other"}])
+    assert replayed.status_code == (200 if is_taken else 404)
+    assert len(buried.replays()) == is_taken
+
+
+def test_of_an_inbox_that_cannot_be_read_any_listener_of_the_connection_that_names_an_inbox_counts(
+    op: TestClient, buried: Burying
+) -> None:
+    """Dead letters outlive their inbox, whose name nobody knows then."""
+    buried.database.add_dag("other")
+    buried.database.deploy(listening("listen", trigger_dag_id="handle", **NAMING))
+    buried.bury("a", dag_id="other", inbox_id=INBOX_ID)
+
+    answer = op.get(f"{API}/inboxes/{INBOX_ID}/dead-letters").json()
+
+    assert [letter["message_id"] for letter in answer["dead_letters"]] == ["a"]
 
 
 def test_dead_letters_are_listed_with_their_replays_and_no_others_are_replayed(

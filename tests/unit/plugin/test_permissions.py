@@ -15,6 +15,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.dispatch.dead_letters import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -76,11 +77,7 @@ def test_a_connection_of_a_team_is_used_by_that_team_alone(
     as_user: As, connected: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
-    database.add_team("red")
-    fields = connected.connection()
-    fields["extra"] = json.dumps(fields["extra"])
-    database.add_connection(Connection(conn_id="of_red", team_name="red", **fields))
-    inbox = connected.open_inbox("orders")
+    inbox = add_connection(database, connected, conn_id="of_red", team_name="red").open_inbox("orders")
     path, change = "/workflow/api/connections/of_red/inboxes", {"json": {}, "headers": PAGE}
 
     red, blue = as_user("op", teams=["red"]), as_user("op", teams=["blue"])
@@ -91,6 +88,36 @@ def test_a_connection_of_a_team_is_used_by_that_team_alone(
         assert ("of_red" in [each["connection_id"] for each in found]) is listed
     assert blue.post(f"{path}/{inbox}/pause", **change).status_code == 403
     assert red.post(f"{path}/{inbox}/pause", **change).status_code == 200
+
+
+def test_a_listener_of_another_team_names_no_dead_letter_dag_of_a_connection_of_a_team(
+    as_user: As, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    of_red = {"conn_id": "of_red", "team_name": "red"}
+    inbox = add_connection(buried.database, connected, **of_red).open_inbox("orders")
+    teams = {"listen_red": "red", "dead_red": "red", "listen_blue": "blue"}
+    monkeypatch.setattr(airflow_internals, "team_of_dag", teams.get)
+    for team in ("red", "blue"):
+        dead = f"dead_{team}"
+        buried.database.add_dag(dead)
+        arguments = {"inbox": "orders", "trigger_dag_id": "handle", "dead_letter_dag_id": dead}
+        buried.database.deploy(listening(f"listen_{team}", workflow_conn_id="of_red", **arguments))
+        buried.bury(dead, dag_id=dead, connection_id="of_red", inbox_id=inbox)
+
+    path = f"/workflow/api/connections/of_red/inboxes/{inbox}/dead-letters"
+    answer = as_user("op", teams=["red"]).get(path).json()
+
+    assert [letter["dag_id"] for letter in answer["dead_letters"]] == ["dead_red"]
+    assert answer["unnamed_dags"] == [{"dag_id": "dead_blue"}]
+
+
+def add_connection(database: Database, emulator: EmulatorServer, **fields: Any) -> EmulatorServer:
+    """Add a connection of a team to the emulator, which is returned."""
+    database.add_team(fields["team_name"])
+    connection = emulator.connection()
+    database.add_connection(Connection(**{**connection, "extra": json.dumps(connection["extra"]), **fields}))
+    return emulator
 
 
 def deny(

@@ -193,7 +193,7 @@ FIELDS = {
     *("id", "name", "status", "paused_reason", "paused_text", "listeners", "summary", "runs"),
     *("counts", "available", "leased", "quarantined", "oldest_created_at"),
     *("title", "why", "failing_since", "created_at", "delivery_count", "error_message"),
-    *("possible_duplicate", "run", "dead_letter", "error", "code", "fix"),
+    *("possible_duplicate", "run", "dead_letter", "error", "code", "fix", "large_runs", "unnamed_dags"),
 }
 """What the page knows: an object of the service has other names."""
 
