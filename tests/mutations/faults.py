@@ -283,6 +283,33 @@ FAULTS = OF_DISPATCH + faults(
             "miss the run that a machine with a slow clock started": becomes("since - CLOCK_SKEW", "since"),
             "take the run of another inbox for that of a message": always("inbox_id"),
         },
+        "plugin.dead_letters.replay": {
+            "replay in another DAG without the permission for it": becomes(
+                "{dag_id, letter_replay.target_dag_id or dag_id}", "{letter_replay.target_dag_id or dag_id}"
+            ),
+            "replay in another DAG without the permission for the target": becomes(
+                "{dag_id, letter_replay.target_dag_id or dag_id}", "{dag_id}"
+            ),
+            "replay a run whose id is not that of its message": never("dead_letter_run_id"),
+            "replay without the permission to start runs": never("may"),
+        },
+        "plugin.dead_letters._stored": {
+            "replay a dead letter without the permission to read it": becomes(
+                "reader.may('read runs', dag_id)", "True"
+            ),
+            "replay a dead letter of a DAG that no listener names": becomes(
+                "dag_id in _dag_ids(...)", "True"
+            ),
+        },
+        "page._acknowledged": {
+            "list messages of runs that the user may not read": never("may"),
+        },
+        "access.Reader.run": {
+            "show runs that the user may not read": always("may"),
+        },
+        "page._recent_runs": {
+            "count runs that the user may not read": always("may"),
+        },
         "service.text": {
             "show half a surrogate pair of the service": becomes(
                 "cut.encode(errors='replace').decode()", "cut"
