@@ -81,9 +81,15 @@ def functions(package: Path, name: str = "") -> Iterator[Place]:
         if f"def {name}" not in (text := path.read_text()):
             continue
         tree = ast.parse(text)
-        module = ".".join(path.relative_to(package).with_suffix("").parts)
+        module = ".".join(module_parts(path, package))
         for qualified, node in _named(tree, module):
             yield Place(path, tree, qualified, node)
+
+
+def module_parts(path: Path, package: Path) -> tuple[str, ...]:
+    """The name of a module within its package; ``__init__`` is none: imported so, it would be a second module."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
 
 
 def _named(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import airflow_provider_workflow
-from tests.mutations.fault import Fault
+from tests.mutations.fault import Fault, module_parts
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 
@@ -21,7 +21,7 @@ PACKAGE = Path(airflow_provider_workflow.__file__).parent
 def seeded(fault: Fault) -> Iterator[None]:
     """Within it the package has a fault."""
     path, source = fault.seeded(PACKAGE)
-    module = ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts))
+    module = ".".join((PACKAGE.name, *module_parts(path, PACKAGE)))
     codes = {code.co_qualname: code for code in _codes(compile(source, str(path), "exec"))}
     name = next(
         name for name in codes if f"{module}.{name.replace('.<locals>', '')}".endswith(f".{fault.function}")
