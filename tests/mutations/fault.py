@@ -87,7 +87,7 @@ def functions(package: Path, name: str = "") -> Iterator[Place]:
 
 
 def module_parts(path: Path, package: Path) -> tuple[str, ...]:
-    """The name of a module within its package; ``__init__`` is none: imported so, it would be a second module."""
+    """The name of a module in its package, without ``__init__``: imported so, it would be a second module."""
     parts = path.relative_to(package).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
 

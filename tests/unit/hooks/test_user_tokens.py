@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -95,6 +96,51 @@ def test_a_cut_variable_is_named(variables: Supervisor) -> None:
         store_of().read()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"access_token": "of-another-account"},
+        {"refresh_token": "of-another-account"},
+        {"expires_at": 9e9},
+        {"signature": "00"},
+        {"signature": None},
+        {"signature": 1},
+    ],
+)
+def test_planted_tokens_are_not_used(variables: Supervisor, changes: dict[str, Any]) -> None:
+    """Every task can write the Variable, and the inboxes of another account would start the DAGs."""
+    store_of().write(TOKENS)
+    planted = {**json.loads(variables[NAME]), **changes}
+    variables[NAME] = json.dumps({name: value for name, value in planted.items() if value is not None})
+
+    with pytest.raises(LoginRequiredError, match="was changed by hand") as raised:
+        store_of().read()
+    assert told(raised.value, (*SECRETS, "of-another-account")) == []
+
+
+def test_tokens_that_are_copied_to_another_connection_are_not_used(variables: Supervisor) -> None:
+    store_of().write(TOKENS)
+    other = VariableStore(replace(SETTINGS, connection_id="other"))
+    variables[other.name] = variables[NAME]
+
+    with pytest.raises(LoginRequiredError, match=r"connection 'other' .* was changed by hand"):
+        other.read()
+    assert store_of().read() == TOKENS
+
+
+def test_where_airflow_has_teams_no_tokens_of_users_are_stored_or_read(
+    user: WorkflowHook, emulator: EmulatorServer, variables: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer: Any = {"access_token": "a", "refresh_token": "b", "expires_in": 60}
+
+    for act in (user.list_inboxes, lambda: user.store_user_tokens(answer)):
+        with monkeypatch.context() as teams:
+            teams.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+            with pytest.raises(ConfigurationError, match=r"grant refresh_token cannot be used where Airflow"):
+                act()
+    assert (variables.asked, emulator.requests) == ([], [])
+
+
 def test_a_store_that_is_away_is_no_reason_to_log_in(
     variables: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,15 +215,20 @@ def test_an_answer_without_a_refresh_token_is_not_stored(user: WorkflowHook, var
 
 
 @pytest.mark.specification("9.3 client secret")
-def test_a_regenerated_secret_needs_no_new_login(
+def test_after_a_regenerated_secret_the_user_logs_in_again(
     user: WorkflowHook, emulator: EmulatorServer, connect: Connect
 ) -> None:
-    redirect = emulator.store.settings.redirect_uris[0]
-    user.store_user_tokens(user.exchange_code(authorize(emulator.store.tokens, redirect)["code"]))
+    def log_in(hook: WorkflowHook) -> None:
+        redirect = emulator.store.settings.redirect_uris[0]
+        hook.store_user_tokens(hook.exchange_code(authorize(emulator.store.tokens, redirect)["code"]))
+
+    log_in(user)
     emulator.store.configure(client_secret="regenerated")
     after = connect({"grant": "refresh_token", "verify": False}, password="regenerated")
+    with pytest.raises(LoginRequiredError, match="or the client secret since the login"):
+        after.list_inboxes()
+    log_in(after)
     assert after.list_inboxes() == []
-    assert emulator.count("token") == 1
 
 
 def test_the_connection_test_leaves_user_tokens_alone(
