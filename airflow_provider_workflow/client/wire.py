@@ -169,6 +169,11 @@ def plain(text: str, longest: int = 300) -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
 
 
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """A number with its noun: ``1 message``, ``2 messages``; by default the plural ends in "s"."""
+    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
+
+
 def one_line(text: str) -> str:
     """A string of the service on one line, so that it cannot forge lines of a log; at most 500 characters."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:500]).split())

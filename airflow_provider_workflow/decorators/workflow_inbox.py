@@ -79,7 +79,9 @@ class MessagesFailed(Exception):
         super().__init__(self.causes)
 
     def __str__(self) -> str:
-        return f"{len(self.causes)} messages failed"
+        from airflow_provider_workflow.client.wire import counted
+
+        return f"{counted(len(self.causes), 'message')} failed"
 
 
 class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, DecoratedOperator, WorkflowOperator):

@@ -9,7 +9,7 @@ from typing import TypedDict
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import types
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.client.wire import counted, plain
 from airflow_provider_workflow.dispatch.lease import deliveries
 from airflow_provider_workflow.dispatch.results import Counts, add
 from airflow_provider_workflow.types import Counted
@@ -109,10 +109,10 @@ class Outcomes:
     def log_summary(self) -> None:
         """Log all counts in one line."""
         log.info(
-            "Inbox %s: processed %d messages in %d batches; %d messages failed, %d are dead letters now",
+            "Inbox %s: processed %s in %s; %d failed, new dead letters: %d",
             plain(self.inbox),
-            self.processed["count"],
-            self.calls,
+            counted(self.processed["count"], "message"),
+            counted(self.calls, "batch", "batches"),
             len(self.failed),
             self.counts.result["dead_lettered"]["count"],
         )
@@ -144,6 +144,6 @@ class Outcomes:
         shown = [f"{plain(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
         more = "; ..." if len(shown) > MOST_SHOWN else ""
         return (
-            f"{len(shown)} messages failed and were not acknowledged: {'; '.join(shown[:MOST_SHOWN])}{more}."
-            " They are redelivered when their leases expire"
+            f"{counted(len(shown), 'message')} failed without an acknowledgement:"
+            f" {'; '.join(shown[:MOST_SHOWN])}{more}. They are redelivered when their leases expire"
         )

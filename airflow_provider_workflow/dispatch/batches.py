@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.client.wire import counted, plain
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
 from airflow_provider_workflow.dispatch.dead_letters import (
     LAST_SAFE_DELIVERY,
@@ -158,7 +158,8 @@ class Batches:
         """
         Fail a retry that finds nothing available while messages are leased.
 
-        A try that was killed still holds its messages: if its retry succeeded, the task would forget them.
+        A try that failed for a message, or was killed, still holds it: if its retry succeeded, the task would
+        forget it.
         """
         if self.attempt == 1 or self._outcomes.failed:
             return
@@ -167,8 +168,9 @@ class Batches:
         if leased:
             raise BatchError(
                 self.inbox,
-                f"no message is available, and {leased} are leased: by a try that was killed, or by another"
-                " task. They are redelivered when their leases expire; a retry of this task processes them",
+                f"no message is available, with {counted(leased, 'message')} still leased: an earlier try of"
+                " this task failed (its log has the cause) or was killed, or another task has leased them. Leased"
+                " messages are redelivered when their leases expire; a retry of this task processes them",
             )
 
     # Calling
@@ -240,8 +242,8 @@ class Batches:
         if is_late and took >= longest:
             raise BatchError(
                 self.inbox,
-                f"the function took {took:.0f} s for {len(batch)} messages, and all calls of a lease may take"
-                f" {longest:.0f} s. Messages that were not acknowledged in time are redelivered. Increase"
+                f"the function took {took:.0f} s for {counted(len(batch), 'message')}, and all calls of a lease"
+                f" may take {longest:.0f} s. Messages that were not acknowledged in time are redelivered. Increase"
                 f" lease_seconds (now {self.limits.lease_seconds}, up to 3600), or decrease batch_size (now"
                 f" {self.limits.lease_limit})",
             )

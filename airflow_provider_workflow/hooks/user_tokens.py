@@ -5,7 +5,7 @@ It is a Variable because the tokens change with every refresh, and all workers a
 ones. Airflow encrypts it, and masks it in the UI, as its name contains "token".
 
 Every task can write Variables. A signature with the client secret binds the tokens to the connection, so that
-nobody else can plant tokens of another account, whose inboxes would start the DAGs, or copy them there.
+planted tokens of another account, whose inboxes would start the DAGs, are rejected.
 """
 
 from __future__ import annotations

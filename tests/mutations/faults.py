@@ -248,6 +248,7 @@ FAULTS = OF_DISPATCH + faults(
         },
         "Batches._check_that_nothing_is_leased": {
             "succeed while a killed try holds the messages": never("leased"),
+            "hide what the function raised behind the leases of its messages": without("failed"),
         },
         "Batches._start_dead_letter": {
             "make a dead letter of a message of a batch after its lease has ended": without("seconds_left"),

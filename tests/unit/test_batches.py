@@ -73,7 +73,7 @@ def test_a_call_that_takes_longer_than_a_lease_is_an_error_and_acknowledged_if_p
     function = Function(meanwhile=lambda ids: fake_clock.advance(seconds))
     bench.put("a", "b", "c")
 
-    with pytest.raises(BatchError, match=f"took {seconds} s for 1 messages, and all .* 30 s.*_size .now 2"):
+    with pytest.raises(BatchError, match=f"took {seconds} s for 1 message, and all .* 30 s.*_size .now 2"):
         batches(bench, function, lease_limit=2, lease_seconds=60).run()
     assert function.ids == [["a"]]
     assert bench.states == dict.fromkeys(left, "available")
@@ -322,9 +322,31 @@ def test_a_retry_that_processes_some_messages_fails_while_others_are_leased(
     retry(bench)
     bench.service.store.inboxes.force(bench.inbox_id, status, "user")
 
-    with pytest.raises(BatchError, match="no message is available, and 1 are leased"):
+    with pytest.raises(BatchError, match="no message is available, with 1 message still leased"):
         batches(bench, Function()).run()
     assert bench.states == {"a": "leased"}
+
+
+def test_a_retry_says_first_that_its_own_earlier_try_failed_for_what_is_leased(bench: Workbench) -> None:
+    function = Function({"b", "c"}, names=True)
+    bench.put("a", "b", "c")
+    with pytest.raises(BatchError, match="2 messages failed without an acknowledgement"):
+        batches(bench, function).run()
+    retry(bench)
+
+    with pytest.raises(
+        BatchError, match=r"2 messages still leased: an earlier try of this task failed \(its"
+    ):
+        batches(bench, function).run()
+
+
+def test_a_retry_in_which_a_message_fails_raises_what_the_function_raised(bench: Workbench) -> None:
+    bench.put("bad")
+    retry(bench)
+
+    with pytest.raises(ValueError, match="cannot read"):
+        batches(bench, Function({"bad"})).run()
+    assert bench.states == {"bad": "leased"}
 
 
 def test_a_retry_whose_inbox_has_been_processed_succeeds(bench: Workbench) -> None:
@@ -353,7 +375,7 @@ def test_of_a_batch_with_failed_messages_the_others_are_acknowledged(bench: Work
         batches(bench, function).run()
     assert function.ids == [["a"], ["b", "c", "d", "e"]]
     assert bench.states == {"b": "leased", "d": "leased"}
-    assert f"2 messages failed and were not acknowledged: b: {NAMED}; d: {NAMED}" in str(raised.value)
+    assert f"2 messages failed without an acknowledgement: b: {NAMED}; d: {NAMED}" in str(raised.value)
 
 
 def test_more_failed_messages_than_fit_into_an_error_are_counted(bench: Workbench) -> None:
