@@ -86,13 +86,22 @@ def use(other: Clock) -> Iterator[Clock]:
         globals().update(before)
 
 
+def in_utc(moment: datetime) -> datetime:
+    """
+    A moment that the service sent, in UTC, which is also the zone of one without a zone.
+
+    :raises OverflowError: it is not in the years 1 to 9999.
+    """
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def moment_of(value: Any) -> datetime | None:
     """The moment in a field of the service, in UTC; None if it has none, or one before 1970."""
     if not isinstance(value, str):
         return None
     try:
-        moment = datetime.fromisoformat(value.strip())
-        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        # RFC 3339 also allows a lower-case "t" and "z".
+        moment = in_utc(datetime.fromisoformat(value.strip().upper()))
     except (ValueError, OverflowError):  # the latter in the years 1 and 9999
         return None
     return moment if moment.year >= 1970 else None

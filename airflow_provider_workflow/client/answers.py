@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
@@ -200,6 +201,10 @@ def _misshapen(answer: Answer, expected: str) -> TransportError:
 
 
 LONGEST_DETAIL = 500
+MAX_PLACE = 100
+"""Characters of the name of a field in an error."""
+MAX_LEVELS = 100
+"""Levels of the body of an error that are kept decoded."""
 TRANSIENT = (408, 425)
 """Statuses below 500 after which the same request may succeed."""
 _REQUESTS = {
@@ -237,11 +242,13 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
 
     Its class depends on the status, then on ``errors[0].code``. The body can be an ``errors`` envelope, only
     ``{detail}``, a token endpoint's ``{error, error_description}``, an HTML page, or empty.
+
+    :param answer: with masked secrets.
     """
-    content: Any = None
+    decoded: Any = None
     with suppress(TransportError):
-        content = answer.json()
-    content = content if isinstance(content, dict) else None
+        decoded = answer.json()
+    content = decoded if isinstance(decoded, dict) else None
     body = content or {}
     errors = body.get("errors")
     first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
@@ -252,16 +259,45 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     explained = f"{request_of(call.name)} was answered with {answer.status}"
     if code:
         explained += f" ({code})"
+    if detail:
+        explained += f": {one_line(detail)}"
     error = kind(
-        f"{explained}: {one_line(detail)}" if detail else explained,
+        f"{explained}{_place(first)}",
         status=answer.status,
         code=code,
         detail="" if content is None else detail,
         retry_after=answer.retry_after(),
+        answer=_kept(answer, decoded),
+        rate_limit=answer.rate_limit(),
     )
     if isinstance(error, InboxPausedError):
         error.paused_reason = str(body["inbox_attributes"].get("paused_reason") or "unknown")
     return error
+
+
+def _kept(answer: Answer, decoded: Any) -> Any:
+    """The body of an error: decoded, or its text if it is not JSON or too deep; None if it is empty."""
+    if decoded is not None and not _is_too_deep(decoded):
+        return decoded
+    return answer.body.decode(errors="replace") or None
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether a JSON value has more than ``MAX_LEVELS`` levels; a much deeper one cannot be pickled."""
+    level = [value]
+    for _ in range(MAX_LEVELS):
+        containers = [item for item in level if isinstance(item, (dict, list))]
+        level = [part for item in containers for part in (item.values() if isinstance(item, dict) else item)]
+    return any(isinstance(item, (dict, list)) for item in level)
+
+
+def _place(first: Mapping[str, Any]) -> str:
+    """The field that an error is about, as ``" (at /actions)"``; empty if it names none."""
+    source = first.get("source")
+    source = source if isinstance(source, dict) else {}
+    names = (_string(source.get(field)) for field in ("pointer", "parameter", "header"))
+    name = next(filter(None, names), None)
+    return f" (at {plain(name, MAX_PLACE)})" if name else ""
 
 
 def _kind(

@@ -19,14 +19,20 @@ The exceptions of the client.
         ├── RateLimitError           429, or the required wait exceeds the maximum
         └── ServerError              5xx, 408, 425
 
-Messages name the call, the status and the service's explanation; they never contain a token, a secret or a
-request body.
+Messages name the call, the status, the service's explanation and the field that it names; they never contain
+a token, a secret or a request body. The whole body of the service's answer is in ``answer``.
 """
 
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import Any, NamedTuple
+
+MAX_WAIT_SECONDS = 3600.0
+"""
+Maximum wait at the service's request, as its limits are per hour (docs/service.md 15); then a call is sent
+again. The service may request more by mistake: a date in 2099, milliseconds instead of seconds, an epoch.
+"""
 
 
 class WorkflowError(Exception):
@@ -101,14 +107,39 @@ class TokenStoreError(TransportError):
         super().__init__(text, sent=False)
 
 
+class RateLimit(NamedTuple):
+    """
+    What the rate-limit headers of an answer say (docs/service.md 15).
+
+    A field is None if its header is missing or is not a number.
+
+    :param limit: maximum number of requests per hour.
+    :param remaining: requests left in the current window.
+    :param reset: when the window resets, in epoch seconds, UTC.
+    :param retry_after: seconds until the next call is allowed, as the service sent them, or 0 for a date that
+        is over.
+    """
+
+    limit: int | None = None
+    remaining: int | None = None
+    reset: float | None = None
+    retry_after: float | None = None
+
+
 class WorkflowAPIError(WorkflowError):
     """
     The service answered with an error (docs/service.md 11).
 
+    ``answer`` may quote what was sent: do not write it to a log, an XCom or a note.
+
     :param status: HTTP status code, or 0 if the call was not sent.
     :param code: ``errors[0].code``, or None.
     :param detail: ``errors[0].detail``, or another description; "" without JSON.
-    :param retry_after: seconds to wait before the next attempt, or None.
+    :param retry_after: seconds to wait before the next attempt, as the service requested them, or None.
+    :param answer: the body of the answer, decoded, with ``***`` in place of secrets: all ``errors`` with
+        their ``title``, ``source`` and ``meta``, or the ``messages`` of a guess. A string if it is not JSON,
+        is nested deeper than 100 levels, or was cut at 64 kB; None if there is none.
+    :param rate_limit: what the headers of the answer say about the rate limit; None without them.
     """
 
     def __init__(
@@ -119,12 +150,16 @@ class WorkflowAPIError(WorkflowError):
         code: str | None = None,
         detail: str = "",
         retry_after: float | None = None,
+        answer: Any = None,
+        rate_limit: RateLimit | None = None,
     ) -> None:
         super().__init__(text)
         self.status = status
         self.code = code
         self.detail = detail
         self.retry_after = retry_after
+        self.answer = answer
+        self.rate_limit = rate_limit
 
 
 class AuthenticationError(WorkflowAPIError):
@@ -193,3 +228,9 @@ class ServerError(WorkflowAPIError):
     """The service failed (5xx), or did not process the request (408, 425)."""
 
     transient = True
+
+
+def requested_wait(error: Exception) -> float:
+    """Seconds, 0 to 3600, that the service wants a caller to wait after an error."""
+    seconds = error.retry_after if isinstance(error, WorkflowAPIError) else None
+    return min(seconds or 0.0, MAX_WAIT_SECONDS)

@@ -24,6 +24,7 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     WorkflowAPIError,
     WorkflowError,
+    requested_wait,
 )
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken
@@ -180,5 +181,5 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
 
 def _pause(error: Exception | None, pause: float) -> float:
     if isinstance(error, (RateLimitError, ServerError)):
-        return max(pause, error.retry_after or 0.0)
+        return max(pause, requested_wait(error))
     return REFUSED_SECONDS if isinstance(error, WorkflowAPIError) else pause

@@ -59,6 +59,7 @@ from airflow_provider_workflow.client.call import (
     Pause,
 )
 from airflow_provider_workflow.client.errors import (
+    MAX_WAIT_SECONDS,
     RateLimitError,
     ServerError,
     TransportError,
@@ -265,7 +266,8 @@ class BaseClient:
         if (seconds := answer.retry_after()) is not None:
             gate = self._gate_of(call)
             # Never earlier than an answer before it said.
-            self._gates[gate] = max(self._gates.get(gate, 0.0), clock.monotonic() + seconds)
+            opens_at = clock.monotonic() + min(seconds, MAX_WAIT_SECONDS)
+            self._gates[gate] = max(self._gates.get(gate, 0.0), opens_at)
         return self.hide(answer, call, token)
 
     def build(self, call: Call[Any], token: AccessToken | None) -> Request:

@@ -22,17 +22,12 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.any_json import whole
-from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.client.errors import RateLimit, TransportError
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
 LARGEST_NUMBER = 1e12
 """Limit for the absolute value of a number in a header."""
-BELIEVED_WAIT_SECONDS = 900.0
-"""
-Maximum wait at the service's request; then a call is sent again. The service may request more by mistake:
-a date in 2099, milliseconds instead of seconds, an epoch.
-"""
 BUSY = (429, 503)
 """Statuses with which ``Retry-After`` is obeyed (docs/service.md 15)."""
 LARGE_BODY = 256_000
@@ -112,22 +107,39 @@ class Answer:
         """
         return _http_date(self.headers.get("date")) or clock.now()
 
+    def rate_limit(self) -> RateLimit | None:
+        """What the rate-limit headers say (docs/service.md 15); None if there are none."""
+        limit, remaining, reset, seconds = (
+            _number(self.headers.get(name))
+            for name in ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after")
+        )
+        if reset is not None and reset < EPOCH_RESET_FLOOR:
+            reset += self._now()
+        if seconds is None and (date := _http_date(self.headers.get("retry-after"))) is not None:
+            seconds = date - self._now()
+        said = RateLimit(
+            limit=None if limit is None else int(limit),
+            remaining=None if remaining is None else int(remaining),
+            reset=reset,
+            retry_after=None if seconds is None else max(0.0, seconds),
+        )
+        return None if said == RateLimit() else said
+
     def retry_after(self) -> float | None:
         """
         Seconds for which the service requests no calls: ``Retry-After`` of a 429 or 503, in seconds or as an
         HTTP date, else the reset header of a window without remaining requests (docs/service.md 15).
+
+        It is the number that was sent; callers wait for at most an hour.
         """
-        value = self.headers.get("retry-after") if self.status in BUSY else None
-        seconds = _number(value)
-        if seconds is None and (date := _http_date(value)) is not None:
-            seconds = date - self._now()
-        if seconds is None:
-            remaining = _number(self.headers.get("x-ratelimit-remaining"))
-            reset = _number(self.headers.get("x-ratelimit-reset"))
-            if remaining is None or remaining >= 1 or reset is None:
-                return None
-            seconds = reset - self._now() if reset >= EPOCH_RESET_FLOOR else reset
-        return min(max(0.0, seconds), BELIEVED_WAIT_SECONDS)
+        said = self.rate_limit()
+        if said is None:
+            return None
+        if said.retry_after is not None and self.status in BUSY:
+            return said.retry_after
+        if said.remaining is None or said.remaining >= 1 or said.reset is None:
+            return None
+        return max(0.0, said.reset - self._now())
 
 
 def _unchanged(value: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +157,7 @@ def _http_date(value: str | None) -> float | None:
     if not value:
         return None
     try:
-        return parsedate_to_datetime(value).timestamp()
+        return clock.in_utc(parsedate_to_datetime(value)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
@@ -270,7 +282,13 @@ def masked_answer(answer: Answer, secrets: Iterable[str]) -> Answer:
         text, errors = json.dumps(answer.json(), ensure_ascii=False), "surrogatepass"
     except (TransportError, RecursionError):
         text, errors = answer.body.decode(errors="surrogateescape"), "surrogateescape"
-    return replace(answer, headers=headers, body=_masked(text, secrets).encode(errors=errors))
+    masked = _masked(text, secrets)
+    if answer.is_cut:
+        # It may end within a secret.
+        masked = masked[
+            : -max([1, *(len(spelling) for secret in secrets for spelling in _spellings(secret))])
+        ]
+    return replace(answer, headers=headers, body=masked.encode(errors=errors))
 
 
 def _masked(text: str, secrets: Iterable[str]) -> str:

@@ -21,6 +21,23 @@ async def test_what_takes_longer_than_its_time_is_cancelled() -> None:
     assert never.cancelled()
 
 
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-28t10:00:00z", "2026-11-28T10:00:00Z"),
+        ("2026-11-28T10:00:00.123456789Z", "2026-11-28T10:00:00Z"),
+        ("2026-11-28 12:00:00+02:00", "2026-11-28T10:00:00Z"),
+        ("2026-11-28T10:00:00", "2026-11-28T10:00:00Z"),
+        ("2026-06-30T23:59:60Z", None),
+        ("9999-12-31T23:59:59-12:00", None),
+        (1764324000, None),
+        ("", None),
+    ],
+)
+def test_a_time_of_the_service_is_read_in_each_form_of_iso_8601(text: object, moment: str | None) -> None:
+    assert clock.normal(text) == moment
+
+
 PACKAGE = Path(airflow_provider_workflow.__file__).parent
 REASON = "# real time: "
 """Ends a line that asks for the machine's own time, and says why. The emulator has a clock of its own."""

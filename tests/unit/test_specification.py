@@ -30,14 +30,15 @@ ROWS = {
     *("9.1 client credentials", "9.1 not stored", "9.3 client secret"),
     *("10 response_type", "10 client_id", "10 redirect_uri", "10 scope", "10 response_mode", "10 state"),
     "10 code",
-    *("11.1 errors", "11.2 400 unauthenticated", "11.2 400 field", "11.2 401 invalid_audience"),
+    *("11.1 errors", "11.1 answer", "11.1 source"),
+    *("11.2 400 unauthenticated", "11.2 400 field", "11.2 401 invalid_audience"),
     *("11.2 401 prefix", "11.2 404", "11.2 409", "11.3 401, 403, 409, 429, 503, 504", "11.3 500"),
     "11.4 expired",
-    *("13.1 client_id", "13.1 body", "13.1 200", "13.2 400"),
+    *("13.1 client_id", "13.1 body", "13.1 200", "13.2 400", "13.2 messages"),
     *("14.1 client identifier", "14.1 user access token", "14.1 app access token", "14.1 redirect URIs"),
     *("14.2 scopes", "14.3 approval", "14.3 state", "14.3 code", "14.3 access token", "14.3 expired"),
     *("14.3 refresh", "14.3 storage", "14.4 scope", "14.4 prefix"),
-    "15 429, 503",
+    *("15 429, 503", "15 headers"),
 }
 """A section, and what of it the provider relies on."""
 

@@ -48,7 +48,7 @@ def settings(emulator: EmulatorServer) -> Settings:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of what each transport implements by itself once per kind of sender."""
-    of_transports = {"test_transport", "test_tls", "test_answers"}
+    of_transports = {"test_transport", "test_tls", "test_answers", "test_error_answers"}
     if metafunc.module.__name__.rpartition(".")[2] in of_transports and "make_send" in metafunc.fixturenames:
         metafunc.parametrize("make_send", SENDERS, indirect=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,10 +12,10 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call, Family, Pause
-from airflow_provider_workflow.client.errors import RateLimitError
+from airflow_provider_workflow.client.errors import MAX_WAIT_SECONDS, RateLimitError
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import BELIEVED_WAIT_SECONDS, Answer
+from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
@@ -140,6 +141,32 @@ def test_a_gate_is_never_opened_earlier_and_waited_for_again_if_it_closes(fake_c
     assert next(guess) == Pause(5)
 
 
+@pytest.fixture(params=["America/New_York", "Asia/Tokyo"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process has this local time zone."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%a, %d %b %Y %H:%M:%S GMT",
+        "%a %b %d %H:%M:%S %Y",
+        "%a, %d %b %Y %H:%M:%S",
+        "%a, %d %b %Y %H:%M:%S -0000",
+    ],
+)
+def test_a_date_of_the_service_without_a_zone_is_in_utc(form: str) -> None:
+    sent_at, opens_at = (time.strftime(form, time.gmtime(seconds)) for seconds in (2e9, 2e9 + 60))
+    for date in (sent_at, "Wed, 18 May 2033 03:33:20 GMT"):
+        assert Answer(429, {"retry-after": opens_at, "date": date}, b"").retry_after() == 60
+
+
 @pytest.mark.parametrize("status", [202, 500])
 def test_retry_after_delays_no_calls_with_a_status_other_than_429_and_503(
     status: int, scripted: ScriptedServer
@@ -165,9 +192,18 @@ def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
     assert fake_clock.slept == []
 
 
-@pytest.mark.usefixtures("fake_clock")
-def test_a_wait_that_is_not_believed_ends_after_fifteen_minutes() -> None:
-    close(sent(Family.TEMPLATES), 3600)
+@pytest.mark.parametrize(("requested", "waited"), [(3600, 3600), (3601, 3600), (1e11, 3600)])
+def test_a_wait_of_up_to_an_hour_is_believed_and_the_error_has_what_was_sent(
+    requested: float, waited: float, fake_clock: FakeClock
+) -> None:
+    attempt = sent(Family.TEMPLATES)
     with pytest.raises(RateLimitError) as raised:
+        attempt.send(Answer(429, {"retry-after": f"{requested:.0f}"}, b""))
+    assert raised.value.retry_after == requested
+    assert errors.requested_wait(raised.value) == waited <= MAX_WAIT_SECONDS
+
+    with pytest.raises(RateLimitError) as unsent:
         first_step(Family.TEMPLATES)
-    assert raised.value.retry_after == BELIEVED_WAIT_SECONDS == 900
+    assert unsent.value.retry_after == waited
+    fake_clock.advance(waited)
+    assert not isinstance(first_step(Family.TEMPLATES), Pause)
