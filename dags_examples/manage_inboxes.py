@@ -22,7 +22,6 @@ def set_up_tickets():
         app_key="tasks",
         action_key="new_ticket",
         inputs={"project": "support"},
-        retries=3,
     )
 
 
@@ -33,11 +32,9 @@ def maintain_tickets():
         log.info("Inbox %s is %s", inbox["name"], inbox["status"])
 
     # While an inbox is paused, the service drops its new events.
-    pause = WorkflowPauseInboxOperator(task_id="pause", inbox="tickets", retries=3)
+    pause = WorkflowPauseInboxOperator(task_id="pause", inbox="tickets")
     # all_done: it is resumed even if the maintenance failed.
-    resume = WorkflowResumeInboxOperator(
-        task_id="resume", inbox="tickets", retries=3, trigger_rule="all_done"
-    )
+    resume = WorkflowResumeInboxOperator(task_id="resume", inbox="tickets", trigger_rule="all_done")
     maintain(pause.output) >> resume
 
 

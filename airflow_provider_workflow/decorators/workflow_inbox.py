@@ -23,8 +23,8 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
 from airflow_provider_workflow.operators.base import (
+    DispatchingOperator,
     ReleasesOnKill,
-    RetriesByDefault,
     WorkflowOperator,
     check_dead_letters,
 )
@@ -84,7 +84,7 @@ class MessagesFailed(Exception):
         return f"{counted(len(self.causes), 'message')} failed"
 
 
-class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, DecoratedOperator, WorkflowOperator):
+class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, WorkflowOperator):
     """
     Leases messages, calls a function with them, and acknowledges them after it has returned; batch by batch,
     until the inbox is empty.
@@ -113,6 +113,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, RetriesByDefault, Decorated
         *DecoratedOperator.template_fields,
     )
     custom_operator_name = "@task.workflow_inbox"
+    RETRIES = DispatchingOperator.RETRIES
 
     def __init__(
         self,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+)
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import within
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     DEAD_LETTER_AFTER,
@@ -27,46 +33,22 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
+T = TypeVar("T")
+
 SAME_DAG = "dead_letter_dag_id must name another DAG than trigger_dag_id, which rejects the messages"
 NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
-
-
-class WorkflowOperator(BaseOperator):
-    """
-    Makes calls of the service through one connection.
-
-    :param workflow_conn_id: id of the Airflow connection (templated).
-    """
-
-    template_fields: Sequence[str] = ("workflow_conn_id",)
-    ui_color = "#dbe7ff"
-
-    def __init__(self, *, workflow_conn_id: str = "workflow_default", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.workflow_conn_id = check_string("workflow_conn_id", workflow_conn_id)
-
-    @cached_property
-    def hook(self) -> WorkflowHook:
-        """The hook, made when the task runs, so that parsing a DAG file does not import it."""
-        from airflow_provider_workflow.hooks.workflow import WorkflowHook
-
-        return WorkflowHook(rendered("workflow_conn_id", self.workflow_conn_id))
-
-    def _reconnect(self) -> None:
-        """Let the next call read the connection again, which may have been corrected."""
-        self.hook.close()
-        vars(self).pop("hook", None)
 
 
 class RetriesByDefault(BaseOperator):
     """
     Is retried with growing pauses, unless arguments or ``default_args`` say otherwise.
 
-    A try may use one of a message's few deliveries, so the pauses begin with ``retry_delay`` (10 s) and
-    double up to ``max_retry_delay``. A longer ``retry_delay`` raises the default of ``max_retry_delay``.
+    The pauses begin with ``retry_delay`` (10 s) and double up to ``max_retry_delay``. A longer
+    ``retry_delay`` raises the default of ``max_retry_delay``.
     """
 
-    RETRIES: ClassVar[int] = 5
+    RETRIES: ClassVar[int] = 12
+    """The pauses take 70 minutes or more, so the last try is after the end of an hourly rate limit."""
     LONGEST_PAUSE: ClassVar[timedelta] = timedelta(minutes=10)
 
     def __init__(self, **kwargs: Any) -> None:
@@ -99,6 +81,60 @@ class RetriesByDefault(BaseOperator):
         return {name: value for name, value in defaults.items() if name not in explicit}
 
 
+class WorkflowOperator(RetriesByDefault):
+    """
+    Makes calls of the service through one connection.
+
+    By default it is retried, with pauses that double from 10 s to 10 minutes.
+
+    :param workflow_conn_id: id of the Airflow connection (templated).
+    """
+
+    template_fields: Sequence[str] = ("workflow_conn_id",)
+    ui_color = "#dbe7ff"
+
+    def __init__(self, *, workflow_conn_id: str = "workflow_default", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.workflow_conn_id = check_string("workflow_conn_id", workflow_conn_id)
+
+    @cached_property
+    def hook(self) -> WorkflowHook:
+        """The hook, made when the task runs, so that parsing a DAG file does not import it."""
+        from airflow_provider_workflow.hooks.workflow import WorkflowHook
+
+        return WorkflowHook(rendered("workflow_conn_id", self.workflow_conn_id))
+
+    def _reconnect(self) -> None:
+        """Let the next call read the connection again, which may have been corrected."""
+        self.hook.close()
+        vars(self).pop("hook", None)
+
+
+def retries_transient_errors(execute: Callable[[Any, Context], T]) -> Callable[[Any, Context], T]:
+    """
+    Decorates ``execute``: only a transient error is retried to the end, such as a rate limit.
+
+    Another one, such as rejected credentials or a wrong argument, fails the task in its second try.
+    """
+
+    @wraps(execute)
+    def execute_once(self: Any, context: Context) -> T:
+        from airflow_provider_workflow.hooks.workflow import may_be_away
+
+        try:
+            return execute(self, context)
+        except (AirflowFailException, AirflowSkipException):
+            raise
+        except (WorkflowError, ValueError, AirflowException) as error:
+            # A unit test of a DAG may give an empty context.
+            is_first = getattr(context.get("ti"), "try_number", 1) == 1
+            if is_first or getattr(error, "transient", False) or may_be_away(error):
+                raise
+            raise AirflowFailException(str(error)) from error
+
+    return execute_once
+
+
 class ReleasesOnKill:
     """Releases its lease when Airflow ends the task."""
 
@@ -122,7 +158,7 @@ class ReleasesOnKill:
                 raise self._killed
 
 
-class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
+class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
     """
     Starts one DAG run for each message of an inbox: the base class of the dispatch operator and the sensor.
 
@@ -172,6 +208,8 @@ class DispatchingOperator(ReleasesOnKill, RetriesByDefault, WorkflowOperator):
     template_fields_renderers: ClassVar[dict[str, str]] = {"trigger_dag_id": "json"}
     operator_extra_links = (StartedRunsLink(),)
     LONGEST_PAUSE = timedelta(minutes=2)
+    RETRIES: ClassVar[int] = 5
+    """Fewer, as a try may use one of a message's few deliveries, and the next run works on what is left."""
     ON_PAUSED: ClassVar[tuple[str, ...]] = ("fail", "log")
     """The values of ``on_paused``."""
     MAY_START_NONE: ClassVar[bool] = False

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_workflow.operators.base import DispatchingOperator, WorkflowOperator, is_of_source
+from airflow_provider_workflow.operators.base import (
+    DispatchingOperator,
+    WorkflowOperator,
+    is_of_source,
+    retries_transient_errors,
+)
 from airflow_provider_workflow.types import BY_USER
 
 if TYPE_CHECKING:
@@ -140,6 +145,7 @@ class LeaseOperator(WorkflowOperator):
         self._ends_all = message_ids is _ALL
         self.message_ids = None if self._ends_all else message_ids
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature
         """
         End the lease of these messages.

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
-from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom
+from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom, retries_transient_errors
 from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
 
@@ -200,6 +200,7 @@ class WorkflowPauseInboxOperator(InboxOperator):
     :param inbox: id or name of the inbox (templated).
     """
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """Pause the inbox; see :func:`change_inbox` for the errors."""
         self.inbox = rendered("inbox", self.inbox)
@@ -215,6 +216,7 @@ class WorkflowResumeInboxOperator(InboxOperator):
     :param inbox: id or name of the inbox (templated).
     """
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """Resume the inbox; see :func:`change_inbox` for the errors."""
         self.inbox = rendered("inbox", self.inbox)
@@ -245,6 +247,7 @@ class WorkflowDeleteInboxOperator(InboxOperator):
     :param inbox: id or name of the inbox (templated).
     """
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Delete the inbox.
@@ -319,6 +322,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         self.wait_until_active = flag("wait_until_active", wait_until_active)
         self.timeout = seconds("timeout", timeout)
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Ensure the inbox, and wait for it.

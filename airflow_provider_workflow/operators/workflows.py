@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client.arguments import ANY_NUMBER, filled, within
 from airflow_provider_workflow.client.errors import GuessRejectedError, NotFoundError
 from airflow_provider_workflow.links import WorkflowEditorLink
-from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom
+from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom, retries_transient_errors
 from airflow_provider_workflow.options import (
     check_choice,
     check_string,
@@ -52,6 +52,7 @@ class WorkflowGuessOperator(WorkflowOperator):
         self.description = check_string("description", description)
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "skip"))
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         Guess the workflow.
@@ -125,6 +126,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         if limit is not None and not known_later(limit):
             within("limit", whole_number(limit), ANY_NUMBER)
 
+    @retries_transient_errors
     def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002 Airflow's signature
         """
         List templates.
@@ -176,6 +178,7 @@ class WorkflowUnenrollOperator(WorkflowOperator):
         super().__init__(**kwargs)
         self.enrollment_id = check_string("enrollment_id", enrollment_id)
 
+    @retries_transient_errors
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 Airflow's signature
         """
         End the enrollment.

@@ -141,6 +141,8 @@ def retries_of(task: Any) -> dict[str, Any]:
         (WorkflowInboxSensor, START_RUNS, 75, MINUTES_2),
         (WorkflowInboxDispatchOperator, START_RUNS, 5, MINUTES_2),
         (WorkflowDeadLetterReplayOperator, {"conf": {}}, 20, timedelta(hours=6)),
+        (WorkflowGuessOperator, {"description": "an order"}, 12, MINUTES_10),
+        (WorkflowPauseInboxOperator, {"inbox": "orders"}, 12, MINUTES_10),
     ],
 )
 def test_retries_with_growing_and_limited_pauses_are_the_default_of_a_task_and_of_a_mapped_one(
@@ -155,6 +157,12 @@ def test_retries_with_growing_and_limited_pauses_are_the_default_of_a_task_and_o
     for task in (operator(task_id="t", **arguments), mapped.unmap(arguments)):
         assert (task.retries, task.retry_delay, task.max_retry_delay) == (retries, SECONDS_10, limit)
         assert task.retry_exponential_backoff
+
+
+def test_a_batch_is_retried_as_a_dispatch_is() -> None:
+    assert (
+        workflow_inbox_task(inbox="orders")(print_all)().operator.retries == dispatch_operator().retries == 5
+    )
 
 
 def dispatch_operator(**options: Any) -> Any:

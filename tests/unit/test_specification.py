@@ -38,7 +38,7 @@ ROWS = {
     *("14.1 client identifier", "14.1 user access token", "14.1 app access token", "14.1 redirect URIs"),
     *("14.2 scopes", "14.3 approval", "14.3 state", "14.3 code", "14.3 access token", "14.3 expired"),
     *("14.3 refresh", "14.3 storage", "14.4 scope", "14.4 prefix"),
-    *("15 429, 503", "15 headers"),
+    *("15 429, 503", "15 headers", "15 per hour"),
 }
 """A section, and what of it the provider relies on."""
 
