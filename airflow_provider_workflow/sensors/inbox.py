@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from airflow_provider_workflow.types import BY_USER
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.lease import HeldLease
     from airflow_provider_workflow.dispatch.receiving import Receiver
@@ -82,6 +83,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     _failed_polls = 0
     _has_waited = False
     _least_interval: float = 0
+    _requested_wait: float = 0
     _alarm: Exception | None = None
     _was_sound = False
     _paused_reason: str | None = None
@@ -250,10 +252,23 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             else:
                 raise
 
-    def _get_next_poke_interval(self, *args: Any, **kwargs: Any) -> float:
-        """As Airflow's, but not too short."""
-        seconds = super()._get_next_poke_interval(*args, **kwargs)
-        return max(seconds, self._least_interval)
+    def _unreachable(self, error: WorkflowError) -> None:
+        """Log a transient error, and poll again later."""
+        from airflow_provider_workflow.client.errors import requested_wait
+
+        self._health.failed(error)
+        self._reconnect()
+        if self.reschedule:
+            # The process of the next poll does not know of it.
+            self._requested_wait = requested_wait(error)
+
+    def _get_next_poke_interval(
+        self, started_at: datetime | float, run_duration: Callable[[], float], poke_count: int
+    ) -> float:
+        """As Airflow's, but not too short; and as long as the service requests, until the timeout."""
+        seconds = super()._get_next_poke_interval(started_at, run_duration, poke_count)
+        requested = min(self._requested_wait, self.timeout - run_duration())
+        return max(seconds, self._least_interval, requested)
 
     def _defer_until_messages(self, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
@@ -335,8 +350,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
         drained = dispatcher.drain(lease)
         if dispatcher.unreachable is not None:
-            self._health.failed(dispatcher.unreachable)
-            self._reconnect()
+            self._unreachable(dispatcher.unreachable)
         else:
             self._health.succeeded()
         # In the mode reschedule the counters would be lost with the process.
@@ -366,8 +380,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         except WorkflowError as error:
             if not error.transient:
                 raise
-            self._health.failed(error)
-            self._reconnect()
+            self._unreachable(error)
             return None
         self._health.succeeded()
         return lease

@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, event_stream, inboxes
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.errors import WorkflowError, requested_wait
 from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
@@ -69,7 +69,8 @@ class InboxHealth:
         """
         Count and log an error.
 
-        :return: seconds to wait before the next attempt: 5, doubled with each error of the series up to 300.
+        :return: seconds to wait before the next attempt: 5, doubled with each error of the series up to 300;
+            or longer, up to 3600, if the service requested that.
         """
         if self.errors == 0:
             self._since, self._logged, self._is_long = clock.monotonic(), None, False
@@ -82,7 +83,8 @@ class InboxHealth:
         elif type(error) is not self._logged:
             self._log_first(error)
         self._logged = type(error)
-        return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.errors - 1, 10), LONGEST_PAUSE_SECONDS)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.errors - 1, 10), LONGEST_PAUSE_SECONDS)
+        return max(pause, requested_wait(error))
 
     def _log_first(self, error: Exception) -> None:
         if isinstance(error, WorkflowError) and error.transient:

@@ -200,6 +200,21 @@ def test_silent_fail_pokes_through_what_fails_a_try_otherwise(bench: Workbench, 
     assert len(pauses.slept) == 1
 
 
+@pytest.mark.parametrize("returns", [True, False])
+@pytest.mark.parametrize(("timeout", "waited"), [(86400, 1800), (600, 600)])
+@pytest.mark.usefixtures("fake_clock")
+def test_a_rescheduled_sensor_waits_as_long_as_the_service_requests_but_not_past_its_timeout(
+    bench: Workbench, timeout: float, waited: float, returns: bool
+) -> None:
+    bench.service.fault("status", status=429, headers={"Retry-After": "1800"}, times=None)
+    arguments = {"acknowledge": "manual", "trigger_dag_id": None} if returns else {}
+    before = timezone.utcnow()
+
+    with pytest.raises(AirflowRescheduleException) as raised:
+        Task(bench, timeout=timeout, **MODES["reschedule"], **arguments).execute()
+    assert (raised.value.reschedule_date - before).total_seconds() == pytest.approx(waited, abs=15)
+
+
 @pytest.mark.parametrize("option", [{}, {"max_wait": 1}, {"timeout": 3}])
 def test_a_pause_of_the_mode_reschedule_is_five_seconds_longer_than_a_heartbeat_of_airflow(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, option: dict[str, Any]

@@ -271,6 +271,23 @@ async def test_a_fault_that_passes_is_logged_once_and_survived(
     ]
 
 
+async def test_a_wait_that_the_service_requests_is_waited_for_once_and_is_no_error(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "1800"}, times=1)
+    with caplog.at_level(logging.INFO):
+        event = await fire(trigger())
+
+    assert event["status"] == "leased"
+    assert fake_clock.slept == [1800]
+    assert bench.service.count("lease") == 2
+    assert [each.levelname for each in caplog.records if "reachable" in each.getMessage()] == [
+        "WARNING",
+        "INFO",
+    ]
+
+
 async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
     bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -134,6 +134,19 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
+async def test_a_rate_limit_of_an_hour_is_waited_for_and_is_no_alarm(bench: Workbench, day: Day) -> None:
+    limited = {"status": 429, "headers": {"Retry-After": "3600"}, "times": 1}
+    day.at(100, lambda: bench.service.fault("status", operation="list_messages", **limited))
+    day.put(200, "a")
+    events = await day.events(trigger(wake_on_events=False), until=4000)
+
+    at = [each.at for each in bench.service.requests if each.operation == "list_messages"]
+    limited_at = next(each.at for each in bench.service.requests if each.status == 429)
+    assert min(moment for moment in at if moment > limited_at) - limited_at >= 3600
+    assert [payload["alarm"] for _, payload in events] == [False] * len(events)
+    assert 3700 <= events[0][0] <= 3800, "once it is over, the message is announced"
+
+
 async def test_it_keeps_silent_while_there_is_nothing(bench: Workbench, day: Day) -> None:
     assert await day.notices(trigger(), until=3600) == []
 
