@@ -22,6 +22,7 @@ from airflow_provider_workflow.client.errors import (
     ServerError,
     TransportError,
     WorkflowAPIError,
+    WorkflowError,
 )
 from airflow_provider_workflow.client.wire import Answer, Request, host_of, one_line, plain
 from airflow_provider_workflow.types import Template
@@ -47,6 +48,25 @@ def thing(answer: Answer) -> Any:
     if not isinstance(body, dict):
         raise _misshapen(answer, "an object")
     return body
+
+
+def token(answer: Answer) -> Any:
+    """
+    The tokens of an answer of the token endpoint.
+
+    :raises TransportError: the body is not an object.
+    :raises AuthenticationError: it has no access token that can be sent.
+    """
+    body = thing(answer)
+    check_access_token(body)
+    return body
+
+
+def check_access_token(body: Mapping[str, Any]) -> None:
+    """:raises AuthenticationError: there is no access token, or it cannot be sent in a header."""
+    value = body.get("access_token")
+    if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
+        raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
 
 
 def inbox(answer: Answer) -> Any:
@@ -245,24 +265,19 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
 
     :param answer: with masked secrets.
     """
-    decoded: Any = None
-    with suppress(TransportError):
-        decoded = answer.json()
+    decoded = _decoded(answer)
     content = decoded if isinstance(decoded, dict) else None
     body = content or {}
-    errors = body.get("errors")
-    first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
-    code = _string(first.get("code")) or _string(body.get("error"))
-    code = code and one_line(code)
-    detail = _detail(first, body, answer)
+    first = _first_error(body)
+    code, detail = _code_and_detail(body)
+    if 300 <= answer.status < 400:
+        host = _host(answer.headers.get("location", ""))
+        detail = f"it redirects to {host}, which is not followed; configure the final URL"
+    detail = detail or next((status.phrase for status in HTTPStatus if status == answer.status), "")
     kind = _kind(call, answer.status, code, content)
     explained = f"{request_of(call.name)} was answered with {answer.status}"
-    if code:
-        explained += f" ({code})"
-    if detail:
-        explained += f": {one_line(detail)}"
     error = kind(
-        f"{explained}{_place(first)}",
+        f"{explained}{_explained(code, detail)}{_place(first)}",
         status=answer.status,
         code=code,
         detail="" if content is None else detail,
@@ -273,6 +288,60 @@ def failure(call: Call[Any], answer: Answer) -> WorkflowAPIError:
     if isinstance(error, InboxPausedError):
         error.paused_reason = str(body["inbox_attributes"].get("paused_reason") or "unknown")
     return error
+
+
+def unusable(call: Call[Any], kind: type[Exception], text: str, answer: Answer) -> WorkflowError:
+    """
+    The exception for a 2xx that does not have what the call returns, with the reason that its body gives.
+
+    Some services answer an error with 200, and a token endpoint so rejects credentials (docs/service.md 9.1).
+
+    :param kind: what ``call.read`` raised: ``AuthenticationError`` for an answer without an access token.
+    :param text: of that exception.
+    :param answer: with masked secrets.
+    """
+    decoded = _decoded(answer)
+    code, detail = _code_and_detail(decoded if isinstance(decoded, dict) else {})
+    explained = f"{text}{_explained(code, detail)}"
+    if issubclass(kind, AuthenticationError):
+        kept = _kept(answer, decoded)
+        return AuthenticationError(explained, status=answer.status, code=code, detail=detail, answer=kept)
+    return TransportError(f"{call.name}: {explained}", sent=True)
+
+
+def _decoded(answer: Answer) -> Any:
+    """The JSON of a body; None without it."""
+    with suppress(TransportError):
+        return answer.json()
+    return None
+
+
+def _first_error(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    errors = body.get("errors")
+    return errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
+
+
+def _code_and_detail(body: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The code and the explanation that a body gives; None and "" if it has none."""
+    first = _first_error(body)
+    code = _string(first.get("code")) or _string(body.get("error"))
+    messages = body.get("messages")
+    messages = messages if isinstance(messages, list) else []
+    details = [_string(message.get("detail")) for message in messages if isinstance(message, dict)]
+    explanations = (
+        " ".join(filter(None, details)),
+        _string(first.get("detail")),
+        _string(first.get("title")),
+        _string(body.get("detail")),
+        _string(body.get("error_description")),
+    )
+    detail = next(filter(None, explanations), "")
+    return code and one_line(code), detail[:LONGEST_DETAIL]
+
+
+def _explained(code: str | None, detail: str) -> str:
+    """A code and an explanation as the end of a sentence: `` (code): detail``."""
+    return (f" ({code})" if code else "") + (f": {one_line(detail)}" if detail else "")
 
 
 def _kept(answer: Answer, decoded: Any) -> Any:
@@ -325,27 +394,6 @@ def _kind(
         is_of_lease = isinstance((content or {}).get("inbox_attributes"), dict)
         return InboxPausedError if is_of_lease else ConflictError
     return InvalidRequestError if status >= 400 else WorkflowAPIError
-
-
-def _detail(first: dict[str, Any], body: dict[str, Any], answer: Answer) -> str:
-    if 300 <= answer.status < 400:
-        host = _host(answer.headers.get("location", ""))
-        return f"it redirects to {host}, which is not followed; configure the final URL"
-    messages = body.get("messages")
-    if isinstance(messages, list):
-        details = [_string(m.get("detail")) for m in messages if isinstance(m, dict)]
-        joined = " ".join(d for d in details if d)
-        if joined:
-            return joined[:LONGEST_DETAIL]
-    for source, field in (
-        (first, "detail"),
-        (first, "title"),
-        (body, "detail"),
-        (body, "error_description"),
-    ):
-        if text := _string(source.get(field)):
-            return text[:LONGEST_DETAIL]
-    return next((status.phrase for status in HTTPStatus if status == answer.status), "")
 
 
 def _host(location: str) -> str:

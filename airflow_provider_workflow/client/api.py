@@ -28,7 +28,6 @@ from airflow_provider_workflow.client.arguments import (
     within,
 )
 from airflow_provider_workflow.client.call import Call, Family
-from airflow_provider_workflow.client.errors import AuthenticationError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.wire import LONGEST_ERROR
 
@@ -298,7 +297,7 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         "POST",
         Family.TOKEN,
         "",
-        answers.thing,
+        answers.token,
         form=query_params(**form),
         repeatable=repeatable,
         limit=LONGEST_ERROR,
@@ -339,9 +338,8 @@ def token_of(answer: types.Token, asked_at: float) -> tuple[str, float, float]:
     :param asked_at: time of the request, from which its lifetime is counted.
     :raises AuthenticationError: it is missing or cannot be sent in a header.
     """
-    value: Any = answer.get("access_token")
-    if not (isinstance(value, str) and value and value.isascii() and value.isprintable()):
-        raise AuthenticationError("the token endpoint answered without a usable access_token", status=200)
+    answers.check_access_token(answer)
+    value = answer["access_token"]
     lifetime: Any = answer.get("expires_in")
     if isinstance(lifetime, str):
         with suppress(ValueError):

@@ -48,7 +48,7 @@ from urllib3.filepost import encode_multipart_formdata
 
 from airflow_provider_workflow import __version__, clock
 from airflow_provider_workflow.client.advice import add_fix
-from airflow_provider_workflow.client.answers import failure
+from airflow_provider_workflow.client.answers import failure, unusable
 from airflow_provider_workflow.client.call import (
     PROMOTIONS_SCOPE,
     WITH_CLIENT_ID,
@@ -60,10 +60,10 @@ from airflow_provider_workflow.client.call import (
 )
 from airflow_provider_workflow.client.errors import (
     MAX_WAIT_SECONDS,
+    AuthenticationError,
     RateLimitError,
     ServerError,
     TransportError,
-    WorkflowAPIError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import DEFAULT_TIMEOUT, Settings, proxy_for
@@ -100,6 +100,10 @@ LEASE_BYTES = 4_000_000
 Maximum size of the answer to a lease, if its messages are as large as those before. A task needs about 22
 bytes of memory for each of them, 90 MB in all.
 """
+
+
+NEW_TOKEN_PAUSE_SECONDS = 1.5
+"""Wait before a token that was just issued is sent again: the clock of the service can be a second behind."""
 LARGE_LEASE = 4_000
 """Bytes; like ``LARGE_BODY``, for an answer that takes 40 times as long if it has a defect."""
 _HEADERS = {
@@ -190,16 +194,7 @@ class BaseClient:
             limit = min(most, call.json["lease_limit"])
             call = replace(call, json={**call.json, "lease_limit": limit})
         yield from self._wait_at_gate(call)
-        scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
-        token, is_new = None, True
-        if call.family in (Family.INBOX, Family.PROMOTIONS):
-            token, is_new = yield from self.token_of(scope)
-        answer = yield from self._send(call, token)
-        if not (is_new or answer.status < 300):
-            error = failure(call, answer)
-            if self._drop_if_rejected(token, scope, error):
-                token, _ = yield from self.token_of(scope)
-                answer = yield from self._send(call, token)
+        answer, token = yield from self._answered(call)
         if answer.status >= 300:
             raise failure(call, answer)
         if answer.is_cut:
@@ -214,22 +209,34 @@ class BaseClient:
                 # A large message is remembered for a few leases.
                 _fitting[place] = min(fitting, 2 * _fitting.get(place, 100))
             return value
-        except TransportError as unreadable:
-            text = str(unreadable)
+        except (TransportError, AuthenticationError) as unreadable:
+            kind, text = type(unreadable), str(unreadable)
         # Raised here, it has no context, whose frames contain the answer.
-        raise TransportError(f"{call.name}: {text}", sent=True)
+        raise unusable(call, kind, text, masked_answer(answer, self._secrets(call, token)))
 
-    def _drop_if_rejected(self, token: AccessToken | None, scope: str, error: WorkflowAPIError) -> bool:
-        """Drop the token if the error is about it: a new one may help (docs/service.md 11)."""
-        is_rejected = error.status == 400 and error.code == "unauthenticated"
-        if error.status == 401:
+    def _answered(self, call: Call[Any]) -> Generator[Step, Any, tuple[Answer, AccessToken | None]]:
+        """
+        Send a call, with an access token if it needs one, and return the answer and the token.
+
+        A rejected token is renewed; a new one is sent again after a moment, once (docs/service.md 11.4).
+        """
+        if call.family not in (Family.INBOX, Family.PROMOTIONS):
+            return (yield from self._send(call, None)), None
+        scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
+        key = token_key(self.settings, scope)
+        token, is_new = yield from self.token_of(scope)
+        answer = yield from self._send(call, token)
+        if not is_new and _rejects_token(call, answer):
+            self.tokens.drop(key, token.value)
+            token, _ = yield from self.token_of(scope)
+            answer = yield from self._send(call, token)
+        elif not is_new and answer.status == 401:
             # A new token would have the same scope (docs/service.md 14.4), until a user corrects it.
-            is_rejected = error.code != "invalid_audience"
-            if not is_rejected:
-                self.tokens.forget(token_key(self.settings, scope))
-        if is_rejected and token is not None:
-            self.tokens.drop(token_key(self.settings, scope), token.value)
-        return is_rejected
+            self.tokens.forget(key)
+        if _rejects_token(call, answer) and self._longest_wait >= NEW_TOKEN_PAUSE_SECONDS:
+            yield Pause(NEW_TOKEN_PAUSE_SECONDS)
+            answer = yield from self._send(call, token)
+        return answer, token
 
     def _wait_at_gate(self, call: Call[Any]) -> Generator[Step, Any, None]:
         gate = self._gate_of(call)
@@ -318,6 +325,9 @@ class BaseClient:
         """Mask the request's secrets in an answer, as far as errors quote it."""
         if answer.status < 300 and answer.headers.get("content-type") in ("application/json", None):
             return answer
+        return masked_answer(answer, self._secrets(call, token), with_body=answer.status >= 300)
+
+    def _secrets(self, call: Call[Any], token: AccessToken | None) -> list[str]:
         form = call.form or {}
         secrets = (
             self._credentials,
@@ -326,7 +336,15 @@ class BaseClient:
             form.get("code"),
             form.get("refresh_token"),
         )
-        return masked_answer(answer, [secret for secret in secrets if secret])
+        return [secret for secret in secrets if secret]
+
+
+def _rejects_token(call: Call[Any], answer: Answer) -> bool:
+    """Whether an answer is about the access token: another one may help (docs/service.md 11)."""
+    if answer.status not in (400, 401):
+        return False
+    code = failure(call, answer).code
+    return code == "unauthenticated" if answer.status == 400 else code != "invalid_audience"
 
 
 _fitting: dict[tuple[str, str], int] = {}

@@ -130,7 +130,7 @@ def _why_invalid(fault: WorkflowError) -> str | None:
     if isinstance(fault, TransportError):
         return LOST if fault.sent else None
     if isinstance(fault, AuthenticationError):
-        if fault.status == 200:
+        if fault.status == 200 and fault.code is None:
             return LOST
         # Without a detail, it may be the page of a proxy.
         if fault.code == "invalid_grant" or (fault.status == 400 and fault.code is None and fault.detail):

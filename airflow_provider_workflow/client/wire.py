@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
@@ -269,14 +269,20 @@ SHORTEST_SECRET = 5
 MASK = "***"
 
 
-def masked_answer(answer: Answer, secrets: Iterable[str]) -> Answer:
-    """An answer with ``***`` in place of secrets in what errors quote: two headers, and a body."""
+def masked_answer(answer: Answer, secrets: Sequence[str], *, with_body: bool = True) -> Answer:
+    """
+    An answer with ``***`` in place of secrets in what errors quote: two headers, and a body.
+
+    A body of more than ``LONGEST_ERROR`` bytes is left out.
+    """
     headers = {name.lower(): answer.headers[name] for name in answer.headers}
     for name in ("content-type", "location"):
         if name in headers:
             headers[name] = _masked(headers[name], secrets)
-    if answer.status < 300:
+    if not with_body:
         return replace(answer, headers=headers)
+    if len(answer.body) > LONGEST_ERROR:
+        return replace(answer, headers=headers, body=b"")
     try:
         # Without optional escapes, which services use for "/", "é" or other characters.
         text, errors = json.dumps(answer.json(), ensure_ascii=False), "surrogatepass"

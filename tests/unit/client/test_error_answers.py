@@ -198,3 +198,72 @@ def test_the_text_of_an_error_is_short_however_long_the_answer_is(
     error = failed(make_send, scripted, answer(400, {"errors": [fields]}))
     assert error.answer["errors"][0] == fields
     assert len(str(error)) < 1200
+
+
+CREDENTIALS = "The client_id and/or client_secret passed are incorrect."
+
+
+def unusable(make_send: MakeSender, scripted: ScriptedServer, call: Any) -> Any:
+    send = make_send(scripted.settings(client_secret=SECRET), longest_wait=0)
+    with pytest.raises(errors.WorkflowError) as raised:
+        send(call)
+    return raised.value
+
+
+@pytest.mark.parametrize("call", [api.get_inbox(SOME_ID), api.app_token("external")])
+def test_an_error_of_the_token_endpoint_with_status_200_is_named(
+    call: Any, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    body = {"error": "incorrect_client_credentials", "error_description": f"{CREDENTIALS} {SECRET}"}
+    scripted.token = answer(200, body, {"Content-Type": "application/json"})
+    scripted.answers = [scripted.token]
+    settings = {"client_secret": SECRET, "connection_id": "shop"}
+    if call.name == "app_token":
+        settings["token_url"] = f"{scripted.url}/token"
+    send = make_send(scripted.settings(**settings), longest_wait=0)
+    with pytest.raises(errors.AuthenticationError) as raised:
+        send(call)
+    error = raised.value
+    assert f"(incorrect_client_credentials): {CREDENTIALS} ***" in str(error)
+    assert (error.status, error.code) == (200, "incorrect_client_credentials")
+    assert error.answer == {**body, "error_description": f"{CREDENTIALS} ***"}
+    assert "correct its Client ID (login) and Client secret (password)" in error.fix
+
+
+@pytest.mark.parametrize("token", ["", None, 5, "a b\n", "\u00e9"])
+def test_a_token_that_cannot_be_sent_is_none(
+    token: Any, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.token = answer(200, {"access_token": token, "expires_in": 60})
+    error = unusable(make_send, scripted, api.get_inbox(SOME_ID))
+    assert str(error) == "the token endpoint answered without a usable access_token"
+    assert isinstance(error, errors.AuthenticationError)
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "text"),
+    [
+        (
+            api.lease_messages(SOME_ID),
+            {"errors": [{"code": "quota", "detail": f"quota exceeded {SECRET}"}]},
+            "lease_messages: the answer with status 200 has a body that is not an object with a list of"
+            " results (quota): quota exceeded ***",
+        ),
+        (
+            api.guess("an order"),
+            {"messages": [{"detail": "no app"}]},
+            "guess: the answer with status 200 has a body that is not a guess with title, steps and"
+            " prefilled_url: no app",
+        ),
+        (
+            api.get_inbox(SOME_ID),
+            {"detail": "d" * 70_000},
+            "get_inbox: the answer with status 200 has a body that is not an inbox with an id and a status",
+        ),
+    ],
+)
+def test_a_reason_in_a_success_that_is_none_is_named(
+    call: Any, body: Any, text: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(200, body, {"Content-Type": "application/json"})]
+    assert str(unusable(make_send, scripted, call)) == text

@@ -16,6 +16,7 @@ import pytest
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import AuthenticationError, ServerError, TransportError
+from airflow_provider_workflow.client.exchange import NEW_TOKEN_PAUSE_SECONDS
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
@@ -29,6 +30,7 @@ from airflow_provider_workflow.client.tokens import (
 )
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
+from tests.unit.client.conftest import MakeSender
 from tests.unit.client.senders import Sender
 from tests.unit.fake_clock import START, FakeClock
 
@@ -85,11 +87,41 @@ def holds_one(cache: TokenCache, **more: Any) -> None:
     assert issue(asking(cache), "one", **more) == "one"
 
 
-def test_a_token_that_was_just_issued_is_not_renewed(send: Sender, emulator: EmulatorServer) -> None:
+def test_a_token_that_was_just_issued_is_not_renewed_but_sent_once_more_after_a_moment(
+    send: Sender, emulator: EmulatorServer
+) -> None:
     emulator.fault("status", operation="get_inbox", times=None, status=401)
     with pytest.raises(errors.AuthenticationError):
         send(make("get_inbox"))
-    assert (emulator.count("token"), emulator.count("get_inbox")) == (1, 1)
+    assert (emulator.count("token"), emulator.count("get_inbox")) == (1, 2)
+    assert send.naps == [NEW_TOKEN_PAUSE_SECONDS]
+    assert 1 <= NEW_TOKEN_PAUSE_SECONDS <= 2
+
+
+@pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "unenroll_promotion"])
+@pytest.mark.parametrize("refusal", [{"status": 401}, {"status": 400, "code": "unauthenticated"}])
+def test_a_service_that_accepts_a_new_token_a_second_later_is_no_error(
+    name: str, refusal: dict[str, Any], send: Sender, emulator: EmulatorServer
+) -> None:
+    operation = {"lease_messages": "lease", "unenroll_promotion": "unenroll"}.get(name, name)
+    emulator.fault("status", operation=operation, times=1, **refusal)
+    call = make(name)
+    if name != "unenroll_promotion":
+        inbox_id = emulator.open_inbox("orders")
+        call = api.get_inbox(inbox_id) if name == "get_inbox" else api.lease_messages(inbox_id)
+    send(call)
+    assert emulator.count("token") == 1
+    assert send.naps == [NEW_TOKEN_PAUSE_SECONDS]
+
+
+def test_a_client_in_a_hurry_does_not_wait_until_a_new_token_is_accepted(
+    settings: Settings, emulator: EmulatorServer, make_send: MakeSender
+) -> None:
+    emulator.fault("status", operation="get_inbox", times=None, status=401)
+    send = make_send(settings, longest_wait=0)
+    with pytest.raises(errors.AuthenticationError):
+        send(make("get_inbox"))
+    assert (emulator.count("get_inbox"), send.naps) == (1, [])
 
 
 def in_threads(settings: Settings, tokens: TokenCache) -> list[Any]:

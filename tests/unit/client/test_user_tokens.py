@@ -48,6 +48,7 @@ ANSWER = {"access_token": "access-2", "refresh_token": "refresh-2", "expires_in"
 OURS = UserTokens("access-2", "refresh-2", NOW + 35700, NOW + 36000)
 
 NO_USE = [
+    AuthenticationError("no", status=200, code="invalid_grant"),
     AuthenticationError("used", status=400, code="invalid_grant"),
     AuthenticationError("used", status=400, detail="used"),
     TransportError("cut", sent=True),
@@ -123,7 +124,14 @@ def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(cache: 
     assert token_at(lambda: asks(cache, THEIRS)) == "access-2"
 
 
-@pytest.mark.parametrize("fault", [*DOWN, *(AuthenticationError("no", status=s) for s in (400, 401))])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *DOWN,
+        *(AuthenticationError("no", status=s) for s in (400, 401)),
+        AuthenticationError("no", status=200, code="temporarily_unavailable"),
+    ],
+)
 def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: WorkflowError) -> None:
     exchange, _ = asks(cache, OVER)
     with pytest.raises(type(fault)) as raised:

@@ -106,7 +106,8 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
         has["detail"] = shape.detail
     renewed = name not in WITHOUT_ACCESS_TOKEN and refuses_the_token(status, shape)
     busy = kind is errors.ServerError
-    sent = 2 if renewed else ATTEMPTS if status == 429 else repeated(name) if busy else 1
+    # With the token, with a new one, and with that again after a moment.
+    sent = 3 if renewed else ATTEMPTS if status == 429 else repeated(name) if busy else 1
     says = (
         f"{request_of(name)} was answered with {status}",
         shape.code or "",
