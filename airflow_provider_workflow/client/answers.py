@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -26,6 +27,8 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.wire import Answer, Request, host_of, one_line, plain
 from airflow_provider_workflow.types import Template
+
+log = logging.getLogger(__name__)
 
 
 def nothing(answer: Answer) -> None:
@@ -119,11 +122,12 @@ def page(answer: Answer) -> Any:
     :raises TransportError: the body is not such a page.
     """
     body = thing(answer)
-    if not _objects(body.get("results")):
-        raise _misshapen(answer, "an object with a list of results")
     following = body.get("next")
-    if not (following is None or isinstance(following, str)) or not _plain_ids(body["results"]):
+    if not isinstance(body.get("results"), list):
+        raise _misshapen(answer, "an object with a list of results")
+    if not (following is None or isinstance(following, str)):
         raise _misshapen(answer, "a page of a listing")
+    body["results"] = [_entry(entry) for entry in body["results"]]
     for entry in body["results"]:
         if not isinstance(entry.get("message_attributes"), dict):
             entry.pop("message_attributes", None)
@@ -132,16 +136,30 @@ def page(answer: Answer) -> Any:
 
 def page_of_inboxes(answer: Answer) -> Any:
     """
-    A page of inboxes, each with the fields that ``inbox`` requires.
+    A page of inboxes, each with the fields that ``inbox`` requires; None in place of one that lacks them.
 
     :raises TransportError: the body is not such a page.
     """
     body = page(answer)
-    if not all(map(_is_inbox, body["results"])):
-        raise _misshapen(answer, "a page of inboxes with an id and a status")
-    for inbox in body["results"]:
-        _named(inbox)
+    results = body["results"] = [_named(entry) if _is_inbox(entry) else None for entry in body["results"]]
+    if None in results:
+        text = "%d of %d inboxes in the list of the service have no id or no status, and are left out"
+        log.warning(text, results.count(None), len(results))
     return body
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    """
+    An entry of a list: an empty one if it is not an object, and without an id that cannot be a key.
+
+    One defect must not make the whole list unreadable, and the next page's position follows from the number
+    of entries.
+    """
+    if not isinstance(entry, dict):
+        return {}
+    if isinstance(entry.get("id"), (dict, list)):
+        del entry["id"]
+    return entry
 
 
 def _is_inbox(body: dict[str, Any]) -> bool:
@@ -201,18 +219,13 @@ def templates(answer: Answer) -> list[Template]:
     :raises TransportError: the body is not such a list.
     """
     body = answer.json()
-    if not _objects(body) or not _plain_ids(body):
+    if not isinstance(body, list):
         raise _misshapen(answer, "a list of templates")
-    return cast("list[Template]", body)
+    return cast("list[Template]", [_entry(entry) for entry in body])
 
 
 def _objects(value: Any) -> bool:
     return isinstance(value, list) and {type(item) for item in value} <= {dict}
-
-
-def _plain_ids(items: list[dict[str, Any]]) -> bool:
-    """Whether no id is an object or a list: listings use the ids as keys."""
-    return {type(item.get("id")) for item in items}.isdisjoint((dict, list))
 
 
 def _misshapen(answer: Answer, expected: str) -> TransportError:

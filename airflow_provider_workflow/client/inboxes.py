@@ -75,7 +75,8 @@ def pages(
     """
     The entries of a list, page by page, none twice, and the position after them; None if there are no more.
 
-    Lists change while they are read. Reading ends even if each page is the same.
+    Lists change while they are read. Reading ends even if each page is the same. None stands for an
+    entry with a defect, and is left out.
 
     :param read: returns the call for a page at a position.
     :param following: returns the position after a page at a position; None if it is the last one.
@@ -91,7 +92,7 @@ def pages(
             break
         page = yield read(position)
         results = page if isinstance(page, list) else page["results"]
-        unseen = [entry for entry in results if entry.get("id") not in seen]
+        unseen = [entry for entry in results if entry is not None and entry.get("id") not in seen]
         seen.update({entry.get("id") for entry in unseen} - {None})
         entries += unseen
         before, position = position, following(page, position)

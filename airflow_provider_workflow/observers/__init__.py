@@ -225,7 +225,7 @@ def observer(conn_id: str, base_url: str) -> Observer:
         if isinstance(error, RateLimitError) and error.status == 429:
             tell("rate_limited", inbox="", conn_id=conn_id, facts={"family": call.family.value})
         if call.name in NAMING and error is None:
-            for inbox in answer["results"] if call.name == "list_inboxes" else [answer]:
+            for inbox in filter(None, answer["results"] if call.name == "list_inboxes" else [answer]):
                 if isinstance(name := inbox.get("name"), str) and name:
                     NAMES[inbox["id"]] = name
         elif call.name in CALLS:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import answers, any_json, api, errors
+from airflow_provider_workflow.client import answers, any_json, api, errors, inboxes
 from airflow_provider_workflow.client.wire import LARGE_BODY, Answer
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
@@ -255,6 +255,46 @@ READ_INBOX = {**ODD_INBOX, "name": None, "paused_reason": None, "notification_ur
 def test_optional_fields_of_another_type_are_left_out(read: Any, body: Any, expected: Any) -> None:
     answered = read(Answer(200, {}, json.dumps({"results": [], **body}).encode()))
     assert {name: answered[name] for name in body} == expected
+
+
+DEFECTIVE = ({"id": "b"}, {"id": 5, "status": "active"}, {"id": {}, "status": "active"}, None, "x", [])
+
+
+@pytest.mark.parametrize("defective", DEFECTIVE)
+def test_one_defective_inbox_does_not_make_a_list_unreadable(
+    defective: Any, make_send: MakeSender, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = [{"id": name, "status": "active", "name": name} for name in ("orders", "invoices")]
+    scripted.answers = [
+        answer(200, {"results": [defective, named[0]], "next": "https://a/?offset=2"}),
+        answer(200, {"results": [named[1]], "next": None}),
+    ]
+    send = make_send(scripted.settings())
+    assert send.run(inboxes.all_inboxes()) == named
+    assert b"offset=2" in scripted.requests[1], "what is left out is not requested again"
+    assert (
+        "1 of 2 inboxes in the list of the service have no id or no status, and are left out" in caplog.text
+    )
+
+    scripted.script(answer(200, {"results": [defective, named[0]], "next": None}))
+    assert send.run(inboxes.look_up("orders")) == "orders"
+
+
+@pytest.mark.parametrize("defective", [None, 5, "x", [], {"id": {}}, {"id": ["x"]}])
+def test_nor_does_a_defective_message_or_template(
+    defective: Any, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    sound: Any = {"id": "a", "status": "available"}
+    scripted.answers = [answer(200, {"results": [defective, sound], "next": None})]
+    send = make_send(scripted.settings())
+    assert send.run(inboxes.all_messages(SOME_ID)) == [{}, sound]
+
+    full = [defective, *({"id": number} for number in range(1, 100))]
+    scripted.script(answer(200, full), answer(200, [{"id": 100}, defective]))
+    assert [template.get("id") for template in send.run(inboxes.all_templates(None, None))] == [
+        *(None, *range(1, 100)),
+        *(100, None),
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
