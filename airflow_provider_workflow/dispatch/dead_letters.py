@@ -265,7 +265,7 @@ class Replay:
         run_id = conf.get("target_run_id")
         if not isinstance(run_id, str) or not is_run_id(run_id):
             raise NotReplayableError("its conf has a target_run_id that is not the id of a message's run")
-        content = storable(message, inbox=observers.name_of(inbox_id))
+        content = storable(message, inbox=observers.name_of(inbox_id, connection_id))
         return cls(
             target or None,
             run_id,

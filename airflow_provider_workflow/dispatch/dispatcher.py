@@ -185,7 +185,8 @@ class Dispatcher:
     def _error_of_source(self) -> Exception | None:
         try:
             if self.checks_source:
-                check_source(self._inbox_id, self.hook.get_inbox(self._inbox_id))
+                inbox = self.hook.get_inbox(self._inbox_id)
+                check_source(self._inbox_id, self.hook.workflow_conn_id, inbox)
         except Exception as error:
             return None if getattr(error, "transient", False) else error
         return None

@@ -79,13 +79,16 @@ class HeldLease:
     messages: list[types.LeasedMessage]
 
     @classmethod
-    def of(cls, inbox_id: str, answer: types.LeaseAnswer, lease_seconds: int) -> HeldLease | None:
+    def of(
+        cls, inbox_id: str, answer: types.LeaseAnswer, lease_seconds: int, conn_id: str
+    ) -> HeldLease | None:
         """
         The lease of an answer; None for an empty one.
 
         A message without an id is logged as an error. Of more than 100 messages the others are redelivered.
 
         :param lease_seconds: the requested length, 1 to 3600 s. It begins when the request was sent.
+        :param conn_id: id of the Airflow connection.
         """
         lease_id = plain(str(answer.get("lease_id") or ""))
         messages: list[types.LeasedMessage] = []
@@ -100,7 +103,7 @@ class HeldLease:
                 log.error(
                     "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged,"
                     " and the service quarantines it",
-                    name_of(inbox_id),
+                    name_of(inbox_id, conn_id),
                     position,
                     lease_id,
                 )
@@ -152,7 +155,7 @@ class HeldLease:
         :param message_ids: 1 or more.
         :raises WorkflowError: the call failed.
         """
-        name, ids = name_of(self.inbox_id), list(message_ids)
+        name, ids = name_of(self.inbox_id, hook.workflow_conn_id), list(message_ids)
         try:
             answer = hook.acknowledge_messages(self.inbox_id, self.lease_id, ids)
         except LeaseExpiredError:
@@ -179,11 +182,13 @@ class HeldLease:
         try:
             hook.release_messages(self.inbox_id, self.lease_id, list(message_ids))
         except LeaseExpiredError:
-            log.info("Inbox %s: a lease expired before its release", name_of(self.inbox_id))
+            log.info(
+                "Inbox %s: a lease expired before its release", name_of(self.inbox_id, hook.workflow_conn_id)
+            )
         except WorkflowError as error:
             log.warning(
                 "Inbox %s: %d messages are redelivered when their lease expires (%s)",
-                name_of(self.inbox_id),
+                name_of(self.inbox_id, hook.workflow_conn_id),
                 len(message_ids),
                 error,
             )
@@ -265,12 +270,12 @@ def lease_once(
         except InboxPausedError:
             check_quarantine(hook, inbox_id)
             raise
-        lease = HeldLease.of(inbox_id, answer, seconds)
+        lease = HeldLease.of(inbox_id, answer, seconds, hook.workflow_conn_id)
         if lease or not (answer.get("lease_id") and answer.get("results")):
             break
     if lease is None:
         check_quarantine(hook, inbox_id)
-        check_source(inbox_id, answer.get("inbox_attributes") or {})
+        check_source(inbox_id, hook.workflow_conn_id, answer.get("inbox_attributes") or {})
     elif clock.now() >= lease.ends_at - margin:
         lease.release(hook, lease.message_ids)
         text = f"the answer to a lease of {seconds} s took {clock.now() - answer['sent_at']:.0f} s"
@@ -279,10 +284,11 @@ def lease_once(
     return lease
 
 
-def check_source(inbox_id: str, inbox: Mapping[str, Any]) -> None:
+def check_source(inbox_id: str, conn_id: str, inbox: Mapping[str, Any]) -> None:
     """
     Check that events arrive in an inbox.
 
+    :param conn_id: id of the Airflow connection.
     :param inbox: its ``status`` and ``paused_reason``.
     :raises InboxUnusableError: the inbox failed to initialize.
     :raises NotFoundError: the inbox is being deleted.
@@ -290,9 +296,9 @@ def check_source(inbox_id: str, inbox: Mapping[str, Any]) -> None:
     """
     status, reason = inbox.get("status"), inbox.get("paused_reason")
     if status == FAILED:
-        raise InboxUnusableError(name_of(inbox_id), reason)
+        raise InboxUnusableError(name_of(inbox_id, conn_id), reason)
     if status == DELETING:
-        raise NotFoundError(f"Inbox {name_of(inbox_id)!r} is being deleted", status=404)
+        raise NotFoundError(f"Inbox {name_of(inbox_id, conn_id)!r} is being deleted", status=404)
     if status == PAUSED:
         paused = InboxPausedError("the inbox is paused", status=409)
         paused.paused_reason = reason or paused.paused_reason
@@ -315,7 +321,7 @@ def check_quarantine(hook: WorkflowHook, inbox_id: str) -> None:
             messages, _ = hook.run_once(first_messages(inbox_id, MOST_PAGES))
             report_quarantined(messages, inbox=inbox_id, conn_id=conn_id)
     except Exception as error:
-        _log_failure(inbox_id, error)
+        _log_failure(inbox_id, conn_id, error)
 
 
 async def check_quarantine_in_loop(client: AsyncWorkflowClient, inbox_id: str) -> None:
@@ -329,7 +335,7 @@ async def check_quarantine_in_loop(client: AsyncWorkflowClient, inbox_id: str) -
                 report_quarantined(messages[start : start + 100], inbox=inbox_id, conn_id=conn_id)
                 await clock.async_sleep(0)
     except Exception as error:
-        _log_failure(inbox_id, error)
+        _log_failure(inbox_id, conn_id, error)
 
 
 def report_quarantined(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -> None:
@@ -340,7 +346,7 @@ def report_quarantined(messages: Iterable[Mapping[str, Any]], *, inbox: str, con
     :param inbox: id or name.
     :param conn_id: id of the Airflow connection.
     """
-    name = name_of(inbox)
+    name = name_of(inbox, conn_id)
     ids = [message.get("id") for message in messages if message.get("status") == "quarantined"]
     new = [id_ for id_ in ids if isinstance(id_, str) and (conn_id, name, id_) not in _reported]
     for message_id in new:
@@ -363,6 +369,6 @@ def _is_due(conn_id: str, inbox_id: str) -> bool:
     return True
 
 
-def _log_failure(inbox_id: str, error: Exception) -> None:
-    name, cause = name_of(inbox_id), plain(str(error)) or type(error).__name__
+def _log_failure(inbox_id: str, conn_id: str, error: Exception) -> None:
+    name, cause = name_of(inbox_id, conn_id), plain(str(error)) or type(error).__name__
     log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", name, cause)

@@ -189,7 +189,7 @@ class InboxRuns:
     def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
         """Start the run of a message, or find it (see ``Runs.start``)."""
         own = without_lease(message)
-        content = storable(own, inbox=observers.name_of(self.inbox_id))
+        content = storable(own, inbox=observers.name_of(self.inbox_id, self.connection_id))
         conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
         if self.context_of and (context := self.context_of(own)):
             conf[PARENT_TRACE] = context

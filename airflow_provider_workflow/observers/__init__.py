@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import resolve_name
@@ -73,8 +74,14 @@ GAUGES = {
 LONGEST_TAG = 80
 """Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-NAMES: dict[str, str] = {}
-"""The names of inboxes that this process knows, by their ids."""
+NAMES: OrderedDict[tuple[str, str], str] = OrderedDict()
+"""
+The names of inboxes that this process knows, those that were used last at the end. By the ids of connection
+and inbox: services may use the same ids, and none names the inbox of another one.
+"""
+MAX_NAMES = 10_000
+MAX_NAME = 100
+"""Characters of a name (docs/service.md 2.1); of a longer one the rest is cut off."""
 _warned: set[tuple[str, type[BaseException]]] = set()
 _imported = cache(resolve_name)
 
@@ -120,7 +127,7 @@ def tell(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) ->
     """
     if count < 1 and "began_at" not in more:
         return
-    event = Event(what, name_of(inbox), conn_id, count, **more)
+    event = Event(what, name_of(inbox, conn_id), conn_id, count, **more)
     paths = [METRICS]
     try:
         paths += [*([SPANS] if config.traces() else []), *config.observers()]
@@ -162,13 +169,27 @@ def trace_context() -> str | None:
         return None
 
 
-def name_of(inbox: str) -> str:
+def name_of(inbox: str, conn_id: str) -> str:
     """
     The name of an inbox if this process knows it, else its id; escaped.
 
     :param inbox: id or name.
+    :param conn_id: id of the Airflow connection.
     """
-    return plain(NAMES.get(inbox, inbox))
+    if (name := NAMES.get((conn_id, inbox))) is None:
+        return plain(inbox)
+    remember_name(inbox, conn_id, name)
+    return plain(name)
+
+
+def remember_name(inbox_id: str, conn_id: str, name: str) -> None:
+    """Let logs, metrics and spans show an inbox by this name, unless 10,000 others are used later."""
+    NAMES[conn_id, inbox_id] = name[:MAX_NAME]
+    # Neither fails if another thread does the same.
+    with suppress(KeyError):
+        NAMES.move_to_end((conn_id, inbox_id))
+        while len(NAMES) > MAX_NAMES:
+            NAMES.popitem(last=False)
 
 
 def _warn(observer: str, error: BaseException) -> None:
@@ -227,7 +248,7 @@ def observer(conn_id: str, base_url: str) -> Observer:
         if call.name in NAMING and error is None:
             for inbox in filter(None, answer["results"] if call.name == "list_inboxes" else [answer]):
                 if isinstance(name := inbox.get("name"), str) and name:
-                    NAMES[inbox["id"]] = name
+                    remember_name(inbox["id"], conn_id, name)
         elif call.name in CALLS:
             source = {"inbox": call.path.split("/")[2], "conn_id": conn_id}
             tell_of = _tell_of_lease if call.name == "lease_messages" else _tell_of_end

@@ -51,7 +51,7 @@ def of_inbox(
     from airflow.providers.openlineage.extractors import OperatorLineage
 
     namespace = f"{SCHEME}://{host_of(hook.settings.base_url)}"
-    inputs = [Dataset(namespace=namespace, name=name_of(inbox))]
+    inputs = [Dataset(namespace=namespace, name=name_of(inbox, hook.workflow_conn_id))]
     facets = {} if result is None or "inbox_id" not in result else _facets(trigger_dag_id, result)
     return OperatorLineage(inputs=inputs, run_facets=facets)
 

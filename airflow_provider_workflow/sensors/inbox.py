@@ -172,7 +172,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self.counts = Counts.carried(so_far)
         value, self._was_sound = None, was_sound
         with self._failing_seldom(context), closing(self.hook):
-            value = self._poll(context, lease_of(event or {}))
+            value = self._poll(context, lease_of(event or {}, self.workflow_conn_id))
         if value is None:
             self._defer_until_messages(deadline, hold_seconds)
         return value

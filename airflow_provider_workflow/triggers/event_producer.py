@@ -194,13 +194,14 @@ class InboxProducer(SharedStreamProducer):
     async def _lease(self, source: Source, health: InboxHealth) -> HeldLease | None:
         """Lease once; None if there are no messages."""
         inbox_id, options = source.inbox["id"], self.options
+        conn_id = options.workflow_conn_id
         try:
             call = api.lease_messages(inbox_id, options.lease_limit, options.lease_seconds)
             answer = await source.client.send(call)
-            lease = HeldLease.of(inbox_id, answer, options.lease_seconds)
+            lease = HeldLease.of(inbox_id, answer, options.lease_seconds, conn_id)
             if lease is None:
                 await check_quarantine_in_loop(source.client, inbox_id)
-                check_source(inbox_id, answer.get("inbox_attributes") or {})
+                check_source(inbox_id, conn_id, answer.get("inbox_attributes") or {})
         except InboxPausedError as paused:
             health.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
             return None

@@ -128,7 +128,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         try:
             answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
             attributes = answer.get("inbox_attributes") or {}
-            lease = HeldLease.of(inbox_id, answer, self.lease_seconds)
+            lease = HeldLease.of(inbox_id, answer, self.lease_seconds, self.workflow_conn_id)
         except InboxPausedError as paused:
             attributes = {"status": PAUSED, "paused_reason": paused.paused_reason}
             lease = None
@@ -150,7 +150,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             with suppress(WorkflowError):
                 await source.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
             return POLL
-        return {"status": "leased", "inbox_name": observers.name_of(inbox_id), "lease": text}
+        name = observers.name_of(inbox_id, self.workflow_conn_id)
+        return {"status": "leased", "inbox_name": name, "lease": text}
 
 
 def settle_seconds(more: float = 1) -> float:
@@ -165,8 +166,12 @@ def settle_seconds(more: float = 1) -> float:
     return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + more
 
 
-def lease_of(event: dict[str, Any]) -> HeldLease | None:
-    """The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll."""
+def lease_of(event: dict[str, Any], conn_id: str) -> HeldLease | None:
+    """
+    The lease in an event of a ``WorkflowInboxTrigger``; None if the event only asks for a poll.
+
+    :param conn_id: id of the Airflow connection.
+    """
     from airflow_provider_workflow import observers
     from airflow_provider_workflow.dispatch.lease import HeldLease
 
@@ -174,5 +179,5 @@ def lease_of(event: dict[str, Any]) -> HeldLease | None:
         return None
     lease = HeldLease.from_hand_off(event["lease"])
     # For logs and the tags of metrics: this process has not looked up the name.
-    observers.NAMES[lease.inbox_id] = event["inbox_name"]
+    observers.remember_name(lease.inbox_id, conn_id, event["inbox_name"])
     return lease

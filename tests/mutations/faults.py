@@ -197,7 +197,7 @@ FAULTS = OF_DISPATCH + faults(
         "BaseClient._wait_at_gate": {
             "send calls while the service allows none": never("_gates"),
         },
-        "BaseClient._drop_if_rejected": {
+        "BaseClient._answered": {
             "keep a token that the service has refused": dropped("drop"),
         },
         "Waits.wait": {

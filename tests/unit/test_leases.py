@@ -39,14 +39,14 @@ def message(message_id: str, payload: Any = None, count: int = 1) -> dict[str, A
 
 def held(*messages: dict[str, Any]) -> HeldLease:
     answer: Any = {"lease_id": "lease", "leased_until": "2026", "results": list(messages), "sent_at": 1000.0}
-    lease = HeldLease.of("inbox", answer, 300)
+    lease = HeldLease.of("inbox", answer, 300, "c")
     assert lease is not None
     return lease
 
 
 @pytest.mark.parametrize("answer", [{"lease_id": None, "results": []}, {"lease_id": "x", "results": []}, {}])
 def test_an_empty_lease_is_none(answer: Any) -> None:
-    assert HeldLease.of("inbox", answer, 300) is None
+    assert HeldLease.of("inbox", answer, 300, "c") is None
 
 
 def test_a_lease_may_be_worked_on_until_30_s_before_its_end() -> None:
@@ -103,7 +103,7 @@ def test_a_hand_off_that_a_thread_wrote_and_a_task_below_many_others_cannot_deco
 
 
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
-    observers.NAMES["inbox"] = "orders"
+    observers.remember_name("inbox", "c", "orders")
     lease = held(
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )

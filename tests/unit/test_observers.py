@@ -381,7 +381,27 @@ def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest
     observe(api.list_inboxes(), {"results": [], "name": "no inbox"}, 0.0)
     observe(api.get_inbox("i"), {"id": "i", "name": "orders", "results": 5}, 0.0)
 
-    assert (counted.told, observers.name_of("i")) == ([], "orders")
+    assert (counted.told, observers.name_of("i", "c")) == ([], "orders")
+
+
+def test_no_connection_names_the_inbox_of_another_one() -> None:
+    for conn_id, name in (("a", "orders"), ("b", "invoices")):
+        observers.observer(conn_id, "http://a.example")(api.get_inbox("i"), {"id": "i", "name": name}, 0.0)
+
+    assert [observers.name_of("i", conn_id) for conn_id in ("a", "b", "c")] == ["orders", "invoices", "i"]
+
+
+def test_the_names_of_inboxes_are_limited_and_those_in_use_are_kept() -> None:
+    observe = observers.observer("c", "http://a.example")
+    observe(api.get_inbox("mine"), {"id": "mine", "name": "orders"}, 0.0)
+    for start in range(0, 3 * observers.MAX_NAMES, 1000):
+        listed = [{"id": str(start + number), "name": "x" * 5000} for number in range(1000)]
+        observe(api.list_inboxes(), {"results": listed}, 0.0)
+        assert observers.name_of("mine", "c") == "orders"
+
+    assert len(observers.NAMES) == observers.MAX_NAMES == 10_000
+    assert observers.name_of("0", "c") == "0"
+    assert observers.name_of(listed[-1]["id"], "c") == "x" * 100
 
 
 @given(st.text())

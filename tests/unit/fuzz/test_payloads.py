@@ -112,7 +112,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         for n, payload in enumerate(payloads)
     ]
     held = HeldLease.of(
-        "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300
+        "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300, "c"
     )  # type: ignore[typeddict-item,arg-type]
     assert held is not None
     try:
