@@ -7,6 +7,7 @@ code of ``Exit``.
 
 from __future__ import annotations
 
+import json
 import os
 import traceback
 from argparse import Namespace
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.cli import output
 
@@ -38,6 +39,19 @@ class Exit(IntEnum):
     CREDENTIALS = 5
     INTERRUPTED = 130
     CLOSED_PIPE = 141
+
+
+def parsed_json(text: str) -> Any:
+    """
+    The value of a JSON argument.
+
+    :raises ValueError: it is not JSON; ``NaN`` and ``Infinity``, which Python accepts, are named.
+    """
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not a number of JSON")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 def run(function: str, args: Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from argparse import Namespace
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.cli.common import Exit, hook_of, parsed_json
 from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, NAME_LENGTH, filled, within
 from airflow_provider_workflow.client.errors import (
@@ -127,7 +126,7 @@ def ensure(args: Namespace) -> int:
 
 def _json_object(text: str | None) -> dict[str, Any] | None:
     try:
-        value = None if text is None else json.loads(text)
+        value = None if text is None else parsed_json(text)
     except ValueError as error:
         raise ValueError(f"--inputs is not JSON: {error}") from None
     if value is not None and not isinstance(value, dict):

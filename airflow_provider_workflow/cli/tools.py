@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
 import ssl
 import sys
@@ -15,7 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.cli.common import Exit, hook_of, parsed_json
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.api import token_of
 from airflow_provider_workflow.client.errors import (
     ConfigurationError,
@@ -112,7 +112,7 @@ def put(args: Namespace) -> int:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parsed_json(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is not JSON ({error}); write a payload like '{{\"n\": 1}}'") from None
 
@@ -121,7 +121,7 @@ def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     from airflow_provider_workflow.client.over_requests import RequestsWire
     from airflow_provider_workflow.client.wire import Request
 
-    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
+    headers, content = {"Content-Type": "application/json"}, any_json.dumped(body).encode()
     request = Request("POST", url, {}, headers, content, TIMEOUT_SECONDS, proxy=None, limit=16_000_000)
     try:
         with closing(RequestsWire(ssl.create_default_context())) as wire:

@@ -78,7 +78,7 @@ def _new_inbox(
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValueError("subscription.inputs must be an object with the trigger's fields, such as {}")
     try:
-        json.dumps(subscription)
+        json.dumps(subscription, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"subscription cannot be sent as JSON: {error}") from None
     # The service requires ``inputs``, even if it is empty (docs/service.md 2).

@@ -188,7 +188,14 @@ def test_what_is_secret_in_the_address_of_a_receiver_is_not_shown(cli: Cli, comm
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--inputs", "[1]"), ("--inputs", "{"), ("--timeout", "0"), ("--timeout", "nan")]
+    ("option", "value"),
+    [
+        ("--inputs", "[1]"),
+        ("--inputs", "{"),
+        ("--inputs", '{"n": NaN}'),
+        ("--timeout", "0"),
+        ("--timeout", "nan"),
+    ],
 )
 def test_inputs_have_to_be_a_json_object_and_a_timeout_above_0(
     cli: Cli, emulator: EmulatorServer, option: str, value: str

@@ -110,6 +110,26 @@ def test_what_is_no_json_is_wrong_usage_and_puts_nothing(cli: Cli, emulator: Emu
     assert emulator.summary("orders")["messages"] == []
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_is_not_json_is_named_and_puts_nothing(
+    cli: Cli, emulator: EmulatorServer, number: str
+) -> None:
+    emulator.open_inbox("orders")
+
+    shown = cli("put", "orders", f'{{"n": {number}}}')
+
+    assert shown.code == 2
+    assert f"is not JSON ({number} is not a number of JSON)" in shown.err
+    assert emulator.summary("orders")["messages"] == []
+
+
+def test_a_number_beyond_the_largest_one_is_put_as_json(cli: Cli) -> None:
+    with ScriptedServer() as server:
+        server.answers = [answer(200, {"ids": ["a"]})]
+        assert cli("put", "orders", '{"n": 1e400}', "--url", server.url).code == 0
+        assert b'{"n": 1e999}' in server.requests[-1]
+
+
 def test_what_a_paused_inbox_drops_is_a_fault(cli: Cli, emulator: EmulatorServer) -> None:
     emulator.store.inboxes.force(emulator.open_inbox("orders"), "paused", "user")
 

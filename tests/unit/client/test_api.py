@@ -114,6 +114,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "no subscription": (lambda: api.create_inbox(None), "subscription", "an object"),
     "no app": (lambda: api.create_inbox({"action_key": "a"}), "subscription.app_key", "not empty"),
     "no action": (lambda: api.create_inbox({"app_key": "a"}), "subscription.action_key", "not empty"),
+    "a number that is not JSON": (
+        lambda: api.create_inbox({**APP, "inputs": {"n": float("nan")}}),
+        "subscription",
+        "cannot be sent as JSON: Out of range float values are not JSON compliant",
+    ),
     "inputs that are no JSON": (
         lambda: api.create_inbox({**APP, "inputs": {1: {1}}}),
         "subscription",
