@@ -384,9 +384,9 @@ def unreachable(error: Exception) -> TargetError:
 class MissingDagError(TargetError):
     """The target DAG does not exist."""
 
-    def __init__(self, dag_id: str) -> None:
+    def __init__(self, dag_id: str, argument: str = "trigger_dag_id") -> None:
         super().__init__(
-            f"The DAG {dag_id!r} was not found. Deploy it, or name another target; no message is lost."
+            f"The DAG {dag_id!r} was not found. Deploy it, or give another {argument}; no message is lost."
         )
 
 
@@ -402,12 +402,12 @@ class DatabaseRuns:
 
     user: str | None = None
 
-    def check_target(self, dag_id: str) -> None:
+    def check_target(self, dag_id: str, argument: str = "trigger_dag_id") -> None:
         """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
         with database() as session:
             dag = airflow_internals.dag_row(dag_id, session)
             if dag is None:
-                raise MissingDagError(dag_id)
+                raise MissingDagError(dag_id, argument)
             if dag.has_import_errors:
                 raise TargetError(f"The DAG {dag_id!r} has import errors. Correct them; no message is lost.")
             allowed = getattr(dag, "allowed_run_types", None)  # since Airflow 3.3

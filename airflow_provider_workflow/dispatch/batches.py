@@ -108,7 +108,7 @@ class Batches:
         self._size = LeaseSize(self.limits.lease_limit, self.attempt)
         self._inbox_id = self.hook.get_inbox(self.inbox)["id"]
         if (rules := self.dead_letter_rules) is not None:
-            self.runs.check_target(rules.dag_id)
+            self.runs.check_target(rules.dag_id, "dead_letter_dag_id")
             runs = InboxRuns(self.runs, self.hook.workflow_conn_id, self._inbox_id)
             self._letters = DeadLetters(rules, runs, self.inbox, self._outcomes.counts)
         try:

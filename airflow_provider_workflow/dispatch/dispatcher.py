@@ -193,11 +193,12 @@ class Dispatcher:
 
     def _check_targets(self, lease: HeldLease | None) -> None:
         """Find out whether the target DAGs and the dead-letter DAG exist, before anything is leased."""
-        dead_letters = [self.dead_letter_rules.dag_id] if self.dead_letter_rules else []
         self._target_error = None
         try:
-            for dag_id in (*self.routes.dag_ids, *dead_letters):
+            for dag_id in self.routes.dag_ids:
                 self.task_runs.check_target(dag_id)
+            if self.dead_letter_rules:
+                self.task_runs.check_target(self.dead_letter_rules.dag_id, "dead_letter_dag_id")
         except TargetError as error:
             self._target_error = error
         except BaseException:

@@ -70,13 +70,14 @@ class InboxNotActiveError(AirflowException):
         )
 
 
-def error_of(dag_id: str, error: Any) -> Exception:
+def error_of(dag_id: str, error: Any, argument: str = "trigger_dag_id") -> Exception:
     """
     Whether Airflow's answer is about the run of one message, or about all runs.
 
     Decided by status and reason. Of an answer that is not JSON the supervisor passes on only a sentence with
     the status.
 
+    :param argument: that names the DAG: ``trigger_dag_id`` or ``dead_letter_dag_id``.
     :param error: an ``AirflowRuntimeError``; in ``dag.test()``, where no supervisor is between, the
         ``HTTPStatusError`` of the API server's own answer.
     :return: a ``RunRejected`` or a ``TargetError``.
@@ -91,8 +92,7 @@ def error_of(dag_id: str, error: Any) -> Exception:
     said += param_of(_inner(detail).get("message"))
     if status == 404:
         return TargetError(
-            f"The DAG {dag_id!r} was not found. Deploy it, or correct its id in the arguments of the task; no"
-            " message is lost."
+            f"The DAG {dag_id!r} was not found. Deploy it, or correct {argument}; no message is lost."
         )
     if status in _ABOUT_ALL_RUNS or reason in ("import_errors", "denied_run_type", "not_partitioned"):
         text = f"Airflow does not start runs of {dag_id!r}: {said}."

@@ -125,10 +125,11 @@ def _bytes(text: str) -> bytes:
 class Runs(Protocol):
     """Starts, finds and counts runs: from a task, or from the command line."""
 
-    def check_target(self, dag_id: str) -> None:
+    def check_target(self, dag_id: str, argument: str = "trigger_dag_id") -> None:
         """
         Check, without starting a run, that a DAG exists.
 
+        :param argument: that names the DAG, for the error.
         :raises TargetError: it does not, or Airflow does not answer.
         """
 
@@ -240,7 +241,7 @@ class TaskRuns:
 
     ti: Any
 
-    def check_target(self, dag_id: str) -> None:
+    def check_target(self, dag_id: str, argument: str = "trigger_dag_id") -> None:
         """
         See ``Runs.check_target``.
 
@@ -249,7 +250,7 @@ class TaskRuns:
         try:
             self.ti.get_dag(dag_id)
         except (*_rejections(), *_NO_ANSWER) as error:  # type: ignore[misc]
-            raise _target_error(dag_id, error) from None
+            raise _target_error(dag_id, error, argument) from None
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:
         """See ``Runs.start``."""
@@ -325,13 +326,13 @@ def origin_of(context: Any) -> str:
     return f"the run {quoted(ti.run_id, LONGEST_RUN_ID)} of {quoted(ti.dag_id, LONGEST_RUN_ID)}"
 
 
-def _target_error(dag_id: str, error: Exception) -> TargetError:
+def _target_error(dag_id: str, error: Exception, argument: str = "trigger_dag_id") -> TargetError:
     """The error of a call that was not about a message."""
     if isinstance(error, _NO_ANSWER):
         return TargetError(
             f"The task's supervisor gives no usable answer: {type(error).__name__}. No message is lost."
         )
-    fault = error_of(dag_id, error)
+    fault = error_of(dag_id, error, argument)
     if isinstance(fault, TargetError):
         return fault
     return TargetError(f"Airflow cannot check the DAG {dag_id!r}: {fault}. No message is lost.")

@@ -234,7 +234,7 @@ class DeadLetterRuns:
     world: BatchWorld
     alongside = False
 
-    def check_target(self, dag_id: str, **_: Any) -> None:
+    def check_target(self, dag_id: str, argument: str = "") -> None:
         self._pause()
 
     def start(self, dag_id: str, run_id: str, conf: dict[str, Any], note: str | None = None) -> Start:

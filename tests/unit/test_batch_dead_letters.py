@@ -81,7 +81,7 @@ def test_nothing_is_leased_if_the_dead_letter_dag_is_missing(bench: Workbench) -
     bench.supervisor.dags.discard("dead")
     bench.put("a")
 
-    with pytest.raises(TargetError):
+    with pytest.raises(TargetError, match=r"'dead' was not found\. .* correct dead_letter_dag_id"):
         batches(bench, Function()).run()
     assert bench.service.count("lease") == 0
 

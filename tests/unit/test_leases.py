@@ -154,14 +154,16 @@ def test_the_number_of_probes_doubles_up_to_128() -> None:
     assert [probes_of(attempt) for attempt in (1, 2, 3, 8, 9, 1000)] == [1, 2, 4, 128, 128, 128]
 
 
-@pytest.mark.parametrize("missing", ["second", "dead"])
-def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "argument"), [("second", "trigger_dag_id"), ("dead", "dead_letter_dag_id")]
+)
+def test_nothing_is_leased_for_a_dag_that_is_missing(bench: Workbench, missing: str, argument: str) -> None:
     bench.allow_dead_letters()
     bench.supervisor.dags |= {"second"}
     bench.supervisor.dags.discard(missing)
     bench.put("a")
 
-    with pytest.raises(TargetError, match=rf"'{missing}' was not found\. Deploy it"):
+    with pytest.raises(TargetError, match=rf"'{missing}' was not found\. Deploy it, or correct {argument}"):
         bench.dispatcher({"handle": "payload.x", "second": "payload"}).drain()
     assert bench.service.count("lease") == 0
 
