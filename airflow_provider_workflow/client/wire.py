@@ -10,13 +10,14 @@ import errno
 import html
 import json
 import re
+import unicodedata
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -308,14 +309,34 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(secret: str) -> tuple[str, ...]:
-    """A secret as it is, quoted for JSON, Python, HTML and URLs, and in base64; the longest first."""
-    quoted = {secret, repr(secret)[1:-1], ascii(secret)[1:-1], *_of_json(secret), *_of_html(secret)}
+    """
+    A secret as it is, in other encodings, quoted for JSON, Python, HTML and URLs, and in base64; the longest
+    first.
+    """
+    quoted: set[str] = set()
+    for text in _decodings(secret):
+        quoted |= {text, repr(text)[1:-1], ascii(text)[1:-1], *_of_json(text), *_of_html(text)}
     for _ in range(2):  # the answer is JSON, and may quote JSON
         quoted |= {spelling for text in quoted for spelling in _of_json(text)}
-    in_url = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
+    composed = {secret, *(unicodedata.normalize(form, secret) for form in ("NFC", "NFD"))}
+    in_url = {spell(text) for text in composed for spell in (quote, partial(quote, safe=""), quote_plus)}
     in_url |= {re.sub("%..", lambda escape: escape[0].lower(), text) for text in in_url}
     in_base64 = _of_base64(secret.encode(errors="surrogatepass"))
     return tuple(sorted({*quoted, *in_url, *in_base64}, key=len, reverse=True))
+
+
+def _decodings(secret: str) -> set[str]:
+    """
+    A secret, composed and decomposed, and what becomes of it if UTF-8 is decoded as Latin-1 or the reverse,
+    up to twice: a service may do so, and so does one of the HTTP libraries with headers.
+    """
+    texts = {secret, *(unicodedata.normalize(form, secret) for form in ("NFC", "NFD"))}
+    for _ in range(2):
+        texts |= {text.encode(errors="surrogatepass").decode("latin-1") for text in texts}
+        for text in tuple(texts):
+            with suppress(UnicodeEncodeError):
+                texts.add(text.encode("latin-1").decode(errors="surrogateescape"))
+    return texts
 
 
 def _of_json(text: str) -> Iterable[str]:

@@ -8,6 +8,7 @@ import json
 import logging
 import pickle
 import re
+import unicodedata
 from collections.abc import Callable
 from difflib import SequenceMatcher
 from typing import Any
@@ -280,6 +281,36 @@ def test_a_secret_is_masked_however_an_error_spells_it(
         assert re.search(r"""no: ["'\\]*\*{3}["'\\]*!""", shown)
     elif place != "page":
         assert "***" in shown
+
+
+ACCENTED = "se\u00f1or-\u00dcber-gro\u00df"
+ENCODED: dict[str, bytes] = {
+    "Latin-1": ACCENTED.encode("latin-1"),
+    "UTF-8": ACCENTED.encode(),
+    "UTF-8 read as Latin-1": ACCENTED.encode().decode("latin-1").encode(),
+    "decomposed": unicodedata.normalize("NFD", ACCENTED).encode(),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODED)
+@pytest.mark.parametrize("place", ["content type", "redirect", "page"])
+@pytest.mark.parametrize("make_send", SENDERS, indirect=True)
+def test_a_secret_that_is_not_ascii_is_masked_in_each_encoding(
+    place: str, encoding: str, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    quoted = ENCODED[encoding]
+    head, body = {
+        "content type": (b"200 Any\r\nContent-Type: text/" + quoted, b"<html>"),
+        "redirect": (b"302 Any\r\nLocation: https://" + quoted + b".example.com/", b""),
+        "page": (b"500 Any\r\nContent-Type: text/html", b"<p>" + quoted),
+    }[place]
+    scripted.answers = [b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)]
+    send = make_send(scripted.settings(client_secret=ACCENTED), longest_wait=0)
+    with pytest.raises(errors.WorkflowError) as raised:
+        send(api.get_inbox(SOME_ID))
+    shown = f"{raised.value}{vars(raised.value)}"
+    assert "***" in shown
+    assert "ber-gro" not in shown.lower(), "the part of it that is the same in each encoding"
 
 
 @pytest.mark.parametrize(
