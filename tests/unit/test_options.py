@@ -141,8 +141,8 @@ def retries_of(task: Any) -> dict[str, Any]:
         (WorkflowInboxSensor, START_RUNS, 75, MINUTES_2),
         (WorkflowInboxDispatchOperator, START_RUNS, 5, MINUTES_2),
         (WorkflowDeadLetterReplayOperator, {"conf": {}}, 20, timedelta(hours=6)),
-        (WorkflowGuessOperator, {"description": "an order"}, 12, MINUTES_10),
-        (WorkflowPauseInboxOperator, {"inbox": "orders"}, 12, MINUTES_10),
+        (WorkflowGuessOperator, {"description": "an order"}, 12, timedelta(minutes=10)),
+        (WorkflowPauseInboxOperator, {"inbox": "orders"}, 12, timedelta(minutes=10)),
     ],
 )
 def test_retries_with_growing_and_limited_pauses_are_the_default_of_a_task_and_of_a_mapped_one(
