@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -143,7 +142,6 @@ def _applied_to_the_whole(schema: Mapping[str, Any]) -> Iterator[Any]:
             yield value
 
 
-@cache
 def _known_keywords(draft: Any) -> set[str]:
     """All keywords of a draft; where vocabularies define them, without those of the drafts before."""
     address = draft.ID_OF(draft.META_SCHEMA)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +67,11 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
     """
     from airflow_provider_workflow.client.wire import plain
 
-    compiled = _compile(field, expression)
+    compiled, interpreter = _compile(field, expression), _interpreter()
 
     def value_of(message: Content) -> Any:
         try:
-            return _interpreter().visit(compiled.parsed, message)
+            return interpreter.visit(compiled.parsed, message)
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
@@ -83,7 +82,6 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
     return value_of
 
 
-@cache
 def _interpreter() -> TreeInterpreter:
     """Evaluates as ``jmespath.search`` does, but its error of a comparison names the types."""
     from jmespath.functions import TYPES_MAP

@@ -47,7 +47,7 @@ REJECTIONS: dict[str, tuple[str, str, list[Any], str]] = {
     "one message of an operator": ("dispatcher", "picky", [GOOD, MARKED], "param message"),
     "one message that is only logged": ("listener_that_logs", "picky", [GOOD, MARKED], "param message"),
     "twenty in a row": ("dispatcher", "picky", [GOOD, *[MARKED] * 25], "20 new messages were rejected"),
-    "an expression": ("listener_of_cards", "target", [MARKED], "match cannot be evaluated on it"),
+    "an expression": ("listener_of_cards", "target", [MARKED], "cannot be evaluated on it: starts_with()"),
 }
 """
 Every way in which a message is rejected: the DAG, its target and the messages; and what its task's log says.
