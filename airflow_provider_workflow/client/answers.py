@@ -425,6 +425,8 @@ CONNECTION = "{host} cannot be reached"
 PROXY = "{host} cannot be reached through the proxy of the environment"
 TLS = "no secure connection to {host}"
 CERTIFICATE = "the certificate of {host} does not verify"
+NOT_HTTP = "its answer is incomplete, or is not valid HTTP"
+"""The reason of an error for what the libraries reject, in different words."""
 
 
 def no_answer(

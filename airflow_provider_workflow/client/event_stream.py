@@ -59,7 +59,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     """
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import fault, next_chunk
+    from airflow_provider_workflow.client.over_aiohttp import FAULTS, fault, next_chunk
 
     token, _ = await client.run(client.token_of(client.settings.scope))
     request = client.build(api.events(inbox_id), token)
@@ -91,7 +91,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                 if events:
                     yield True
             return
-    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+    except FAULTS as error:
         broken = fault(error, request)
     raise broken  # raised here, it has no context, as in ``exchange``
 
@@ -106,11 +106,11 @@ async def _refusal_of(
 
     call = api.events("-")
     answer = Answer(response.status, response.headers, b"")
-    if response.status >= 300:
+    if not answer.is_success:
         async with clock.timeout(seconds):
             answer = await answer_of(response, call.limit)
     answer = client.hide(answer, call, token)
-    if answer.status < 300:
+    if answer.is_success:
         kind = plain(answer.headers.get("content-type", "no content type"), 100)
         request = request_of(call.name)
         text = f"{request} was answered with {answer.status} and no event stream ({kind})"

@@ -28,7 +28,7 @@ step             what the client does                         result
 ``Request``      sends this request, once                     the ``Answer``
 ``Call``         sends this call, with its retries            its value
 ``Pause``        waits                                        None
-``Renewal``      waits for a token that another caller renews None, or the renewal's error
+``Renewal``      waits for a token that another caller renews None, the renewal's error, or ``TimeoutError``
 ``InThread``     runs a function, in a thread of a trigger    its return value
 ``CarryThrough`` runs another generator without cancellation  its return value
 ================ ============================================ =============================
@@ -160,6 +160,11 @@ class BaseClient:
         # The proxy of a URL, as the environment defined it at the first call.
         self._proxy_for = cache(proxy_for)
 
+    @property
+    def renewal_seconds(self) -> float:
+        """Maximum wait for a token that another caller renews: as long as one attempt of that may take."""
+        return self._longest_wait + self.settings.timeout
+
     def attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
         """
         One attempt: wait at the rate gate, get a token if needed, send the request, return the value.
@@ -195,7 +200,7 @@ class BaseClient:
             call = replace(call, json={**call.json, "lease_limit": limit})
         yield from self._wait_at_gate(call)
         answer, token = yield from self._answered(call)
-        if answer.status >= 300:
+        if not answer.is_success:
             raise failure(call, answer)
         if answer.is_cut:
             raise _too_large(call, self.settings)
@@ -323,9 +328,9 @@ class BaseClient:
 
     def hide(self, answer: Answer, call: Call[Any], token: AccessToken | None) -> Answer:
         """Mask the request's secrets in an answer, as far as errors quote it."""
-        if answer.status < 300 and answer.headers.get("content-type") in ("application/json", None):
+        if answer.is_success and answer.headers.get("content-type") in ("application/json", None):
             return answer
-        return masked_answer(answer, self._secrets(call, token), with_body=answer.status >= 300)
+        return masked_answer(answer, self._secrets(call, token), with_body=not answer.is_success)
 
     def _secrets(self, call: Call[Any], token: AccessToken | None) -> list[str]:
         form = call.form or {}

@@ -8,19 +8,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from traceback import walk_tb
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
 import requests.utils  # noqa: F401 which the proxy of a call needs: here, a thread imports it
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS, no_answer
+from airflow_provider_workflow.client.answers import (
+    CERTIFICATE,
+    CONNECTION,
+    NOT_HTTP,
+    PROXY,
+    TLS,
+    no_answer,
+)
 from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import Answer, Body, Request
+from airflow_provider_workflow.client.tokens import Renewal
+from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES, Answer, Body, Request
 
 CONNECTIONS = 100
 """Maximum number of connections for calls, in addition to those of event streams."""
@@ -28,6 +37,10 @@ CONNECTIONS = 100
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
 """Errors after which the service has not received the request."""
+FAULTS = (aiohttp.ClientError, OSError, ValueError)
+"""What ``aiohttp`` and the operating system raise for a request, with ``TimeoutError``, an ``OSError``."""
+INVALID = (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError)
+"""Errors after which an answer is incomplete or not valid HTTP."""
 
 T = TypeVar("T")
 
@@ -90,7 +103,11 @@ class AsyncWorkflowClient(BaseClient):
             return carry_through(self.run(step.exchange))
         if isinstance(step, InThread):
             return self._in_thread(step.run)
-        return asyncio.wrap_future(step)
+        return self._renewed(step)
+
+    async def _renewed(self, renewal: Renewal) -> None:
+        async with clock.timeout(self.renewal_seconds):
+            await asyncio.wrap_future(renewal)
 
 
 async def carry_through(work: Coroutine[Any, Any, T]) -> T:
@@ -107,6 +124,29 @@ async def carry_through(work: Coroutine[Any, Any, T]) -> T:
             task.exception()  # marks it as retrieved: the caller cannot receive it
         raise
     return task.result()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """
+    Connections, which are not used again if they receive something while no request is sent.
+
+    ``aiohttp`` would take it, such as an answer that came twice or late, for the answer to the next request.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._used: WeakSet[Any] = WeakSet()
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        """A new connection, or a kept one."""
+        await asyncio.sleep(0)  # the event loop takes what the sockets have received
+        while True:
+            connection: Any = await super().connect(*args, **kwargs)
+            protocol = connection.protocol
+            if not (protocol.should_close and protocol in self._used):
+                self._used.add(protocol)
+                return connection
+            connection.close()
 
 
 @dataclass
@@ -131,11 +171,17 @@ async def shared_session(tls: ssl.SSLContext | None, streams: int) -> AsyncItera
     shared = of_loop.get(tls)
     if shared is None:
         limit = CONNECTIONS + streams
-        connector = aiohttp.TCPConnector(limit=limit, ssl=tls or False, ttl_dns_cache=300)
+        connector = _Connector(limit=limit, ssl=tls or False, ttl_dns_cache=300)
         # No cookies: clients of different connections share the session.
         jar = aiohttp.DummyCookieJar()
         session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=jar, trust_env=False, auto_decompress=False
+            connector=connector,
+            cookie_jar=jar,
+            trust_env=False,
+            auto_decompress=False,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
         )
         shared = of_loop[tls] = _Shared(session)
     shared.users += 1
@@ -169,7 +215,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             proxy=request.proxy,
         ) as response:
             return await answer_of(response, request.limit)
-    except (TimeoutError, aiohttp.ClientError, OSError) as error:
+    except FAULTS as error:
         broken = fault(error, request)
     # Raised here, it has no context, in which the request is.
     raise broken
@@ -189,7 +235,11 @@ async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
 
 async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
     """The next bytes of a body, compressed if it is, or b"" at its end; read here and nowhere else."""
-    chunk = await response.content.readany()
+    try:
+        chunk = await response.content.readany()
+    except RuntimeError as error:
+        # So ``aiohttp`` says that it closed the connection, as a later chunk is invalid.
+        raise aiohttp.ClientPayloadError from error
     if not response.content.at_eof():
         # The next chunk may have been received already, and is returned without a turn for others.
         await asyncio.sleep(0)
@@ -198,15 +248,16 @@ async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
 
 def fault(error: BaseException, request: Request) -> TransportError:
     """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
+    functions = {frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)}
+    sent = not isinstance(error, NOT_SENT) and "connect" not in functions
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         stage = CERTIFICATE
-    elif isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError)):
-        stage = PROXY
+    elif isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID)):
+        stage = PROXY  # only a proxy answers before the request is sent
     elif isinstance(error, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
         stage = TLS
     else:
         stage = CONNECTION
-    sent = not isinstance(error, NOT_SENT)
     timed_out = isinstance(error, asyncio.TimeoutError)
     return no_answer(request, stage, _reason(error), sent=sent, timed_out=timed_out)
 
@@ -214,5 +265,7 @@ def fault(error: BaseException, request: Request) -> TransportError:
 def _reason(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"it answered {error.status}"
+    if isinstance(error, INVALID):
+        return NOT_HTTP
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return (isinstance(inner, OSError) and inner.strerror) or type(inner).__name__

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ssl
 import sys
-import time  # real time: as that of sockets
 from collections.abc import Callable, Generator
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
 from functools import partial
+from http.client import HTTPException
 from traceback import walk_tb
 from typing import Any, TypeVar
 
@@ -16,16 +15,19 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    InsecureRequestWarning,
-    NewConnectionError,
-)
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS, no_answer
+from airflow_provider_workflow.client.answers import (
+    CERTIFICATE,
+    CONNECTION,
+    NOT_HTTP,
+    PROXY,
+    TLS,
+    no_answer,
+)
 from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
+from airflow_provider_workflow.client.connections import Connection, SecureConnection, TimeLimit
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
@@ -36,11 +38,10 @@ BACKOFF_SECONDS = 1.0
 BACKOFF_CAP_SECONDS = 20.0
 CHUNK = 65_536
 """Bytes that are read at once."""
-NOT_SENT = (NewConnectionError, ConnectTimeoutError, ssl.SSLCertVerificationError)
+FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
 """
-Causes of errors after which the service has not received the request.
-
-A ``ProxyError`` is none, as urllib3 also raises it if an answer is lost.
+What ``requests``, ``urllib3``, ``http.client`` and the operating system raise for a request; ``ValueError``
+for a host name that cannot be encoded.
 """
 
 T = TypeVar("T")
@@ -120,9 +121,9 @@ class WorkflowClient(BaseClient):
 
     def _perform(self, step: Any) -> Any:
         if isinstance(step, Request):
-            if self._ends_at is not None:
-                step = self._within_limit(step, self._ends_at)
-            return self.exchange(step)
+            is_renewal = step.timeout > self.settings.timeout
+            seconds = self._seconds_left(step.timeout)
+            return self.exchange(step if is_renewal else replace(step, timeout=seconds))
         if isinstance(step, Call):
             return self.send(step)
         if isinstance(step, Pause):
@@ -131,20 +132,20 @@ class WorkflowClient(BaseClient):
             return self.run(step.exchange)
         if isinstance(step, InThread):
             return step.run()
-        try:
-            # Another thread renews the token; a client that never waits at a gate has a time limit.
-            return step.result(self.settings.timeout if self._longest_wait == 0 else None)
-        except FutureTimeoutError:
-            text = "the access token is still being renewed"
-            raise TransportError(text, sent=False, timed_out=True) from None
+        return step.result(self._seconds_left(self.renewal_seconds))  # another thread renews the token
 
-    def _within_limit(self, request: Request, ends_at: float) -> Request:
-        """The request, within what is left of the limit for all of them."""
-        seconds_left = ends_at - clock.monotonic()
-        if seconds_left <= 0:
+    def _seconds_left(self, timeout: float) -> float:
+        """
+        A timeout, or what is left of the limit for all requests together, if that is less.
+
+        :raises TransportError: nothing is left.
+        """
+        if self._ends_at is None:
+            return timeout
+        seconds = self._ends_at - clock.monotonic()
+        if seconds <= 0:
             raise TransportError("the service is too slow: no time is left", sent=False, timed_out=True)
-        is_renewal = request.timeout > self.settings.timeout
-        return request if is_renewal else replace(request, timeout=min(request.timeout, seconds_left))
+        return min(timeout, seconds)
 
     def exchange(self, request: Request) -> Answer:
         """
@@ -174,7 +175,15 @@ class RequestsWire(HTTPAdapter):
         if tls is None:
             # ``Settings.tls`` logs it once; urllib3 would warn with each request.
             urllib3.disable_warnings(InsecureRequestWarning)
+        self._limit = TimeLimit()
         super().__init__()
+
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Connections with one time limit for everything."""
+        pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
+        kind = SecureConnection if pool.scheme == "https" else Connection
+        pool.ConnectionCls = partial(kind, limit=self._limit)
+        return pool
 
     def build_connection_pool_key_attributes(self, *args: Any, **kwargs: Any) -> Any:
         host, pool = super().build_connection_pool_key_attributes(*args, **kwargs)
@@ -192,10 +201,10 @@ class RequestsWire(HTTPAdapter):
         """
         Send a request and read its complete answer.
 
-        :raises TransportError: no connection, or no data, within ``request.timeout`` seconds, or no complete
-            answer in that time.
+        :raises TransportError: no complete answer within ``request.timeout`` seconds. Only the resolution of
+            the host's name may take longer, as long as the operating system lets it.
         """
-        ends_at = time.monotonic() + request.timeout
+        self._limit.start(request.timeout)
         handled = sys.exception()
         try:
             prepared = requests.Request(
@@ -211,18 +220,19 @@ class RequestsWire(HTTPAdapter):
                 timeout=request.timeout,
                 proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
             )
-            return _answer(response, request.limit, ends_at)
-        except (requests.RequestException, HTTPError, OSError) as error:
+            return _answer(response, request.limit)
+        except FAULTS as error:
             fault = _fault(request, _causes(error, handled))
         # Raised here, it has no context, in which the request is.
         raise fault
 
 
-def _answer(response: requests.Response, limit: int, ends_at: float) -> Answer:
+def _answer(response: requests.Response, limit: int) -> Answer:
     """The answer of a response, whose body is read here and nowhere else."""
     raw = response.raw
-    # The first of several headers with one name, as aiohttp has it.
-    headers = {name.lower(): raw.headers.getlist(name)[0] for name in raw.headers}
+    # The first of several headers with one name, in the encoding that aiohttp assumes.
+    received = ((name.lower(), raw.headers.getlist(name)[0]) for name in raw.headers)
+    headers = {name: text.encode("latin-1").decode(errors="surrogateescape") for name, text in received}
     body = Body(response.status_code, headers.get("content-encoding"), limit)
     with response:
         while chunk := raw.read1(CHUNK, decode_content=False):
@@ -231,8 +241,6 @@ def _answer(response: requests.Response, limit: int, ends_at: float) -> Answer:
             if body.is_cut:
                 raw.close()  # the rest is not read
                 break
-            if time.monotonic() > ends_at:
-                raise TimeoutError("the answer took longer than its timeout")
     return Answer(response.status_code, headers, body.received(), body.is_cut)
 
 
@@ -257,19 +265,18 @@ def _is_refused_tunnel(cause: BaseException) -> bool:
 
 
 def _fault(request: Request, chain: list[BaseException]) -> TransportError:
-    frames = [frame for cause in chain for frame, _ in walk_tb(cause.__traceback__)]
-    in_handshake = any(frame.f_code.co_name == "do_handshake" for frame in frames)
+    functions = {frame.f_code.co_name for cause in chain for frame, _ in walk_tb(cause.__traceback__)}
+    # Addresses, the tunnel of a proxy and the handshake are tried in the method ``connect``.
+    sent = "connect" not in functions
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
         stage = CERTIFICATE
-    elif isinstance(chain[0], requests.exceptions.ProxyError):
-        stage = PROXY
-    elif in_handshake or any(isinstance(cause, ssl.SSLError) for cause in chain):
+    elif isinstance(chain[0], requests.exceptions.ProxyError) or isinstance(chain[-1], HTTPException):
+        stage = PROXY  # only a proxy answers before the request is sent
+    elif "do_handshake" in functions or any(isinstance(cause, ssl.SSLError) for cause in chain):
         stage = TLS
     else:
         stage = CONNECTION
     timed_out = any(isinstance(cause, (requests.Timeout, TimeoutError)) for cause in chain)
-    is_unsent = in_handshake or any(isinstance(cause, NOT_SENT) for cause in chain)
-    sent = not (is_unsent or _is_refused_tunnel(chain[-1]))
     return no_answer(request, stage, _reason(chain), sent=sent, timed_out=timed_out)
 
 
@@ -280,4 +287,4 @@ def _reason(chain: list[BaseException]) -> str:
         return inner.strerror
     if _is_refused_tunnel(inner):
         return plain(str(inner))
-    return type(inner).__name__
+    return NOT_HTTP if isinstance(inner, HTTPException) else type(inner).__name__

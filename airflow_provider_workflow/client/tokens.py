@@ -186,6 +186,9 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
             except AuthenticationError as rejection:
                 # Each caller adds its own connection.
                 raise copy(rejection) from None
+            except TimeoutError:
+                text = "the access token is still being renewed"
+                raise TransportError(text, sent=False, timed_out=True) from None
             continue
         error: Exception | None = None
         try:

@@ -35,6 +35,10 @@ LARGE_BODY = 256_000
 """Bytes. A larger body is decoded in a thread of an event loop, which takes 5 ms or more."""
 LONGEST_ERROR = 64_000
 """Bytes of an answer other than a 2xx; the rest is not read."""
+MAX_LINE_BYTES = 65_536
+"""Of a header, or of the status line, of an answer."""
+MAX_HEADERS = 256
+"""Of an answer; with more it is not read."""
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
@@ -80,6 +84,11 @@ class Answer:
     body: bytes = field(repr=False)
     is_cut: bool = False
     sent_at: float = 0.0
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the service has done what was requested: no other status says so."""
+        return 200 <= self.status < 300
 
     def json(self) -> Any:
         """

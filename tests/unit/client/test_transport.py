@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import pickle
@@ -17,12 +18,14 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.over_aiohttp import shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.settings import USER_GRANT
-from tests.unit.client.calls import SOME_ID
+from airflow_provider_workflow.client.tokens import TokenCache, token_key
+from tests.unit.client.calls import SOME_ID, SUBSCRIPTION
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import AsyncSender, Sender, StepsSender, SyncSender
+from tests.unit.fake_clock import FakeClock
 
 INBOX = answer(200, {"id": SOME_ID, "status": "active"})
 
@@ -74,6 +77,40 @@ def test_a_connection_that_never_stands_means_nothing_was_sent(
     assert not fails(make_send(scripted.settings(base_url=f"http://127.0.0.1:{deaf_port}", timeout=0.1))).sent
 
 
+def test_all_addresses_of_a_host_share_the_time_limit(
+    make_send: MakeSender, scripted: ScriptedServer, deaf_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve = socket.getaddrinfo
+
+    def many(host: Any, *args: Any, **options: Any) -> Any:
+        return resolve("127.0.0.1", *args, **options) * (1000 if host == "many.invalid" else 1)
+
+    monkeypatch.setattr(socket, "getaddrinfo", many)
+    error = fails(make_send(scripted.settings(base_url=f"http://many.invalid:{deaf_port}", timeout=0.1)))
+    assert (error.sent, error.timed_out) == (False, True)
+    assert str(error) == f"no connection to many.invalid:{deaf_port} within 0.1 s"
+
+
+def test_the_next_address_of_a_host_is_tried(
+    make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, port = socket.getaddrinfo, scripted.port
+    addresses = [
+        *resolve("127.0.0.9", port, type=socket.SOCK_STREAM),
+        *resolve("127.0.0.1", port, type=socket.SOCK_STREAM),
+    ]
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *args, **more: addresses if host == "two.invalid" else resolve(host, *args, **more),
+    )
+    scripted.answers = [INBOX]
+    assert (
+        make_send(scripted.settings(base_url=f"http://two.invalid:{port}"))(api.get_inbox(SOME_ID))["id"]
+        == SOME_ID
+    )
+
+
 def test_a_handshake_that_never_ends_is_a_time_limit(make_send: MakeSender, scripted: ScriptedServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
@@ -88,6 +125,43 @@ def test_a_kept_connection_that_has_died_may_have_had_its_effect(
     assert fails(line).sent
     assert len(scripted.requests) == 2
     assert scripted.connections == 1
+
+
+def test_a_request_that_is_not_read_is_limited(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        send = make_send(scripted.settings(base_url=url, timeout=0.2))
+        error = fails(send, api.create_inbox({**SUBSCRIPTION, "inputs": {"text": "x" * 20_000_000}}, "big"))
+    assert error.timed_out
+
+
+def is_still_renewing(error: errors.TransportError) -> bool:
+    return not error.sent and error.timed_out and str(error) == "the access token is still being renewed"
+
+
+def test_a_task_does_not_wait_for_ever_for_a_token_that_another_thread_renews(
+    scripted: ScriptedServer,
+) -> None:
+    settings = scripted.settings(timeout=0.1)
+    with closing(SyncSender(settings, attempts=1, longest_wait=0.1)) as send:
+        send.tokens.join(token_key(settings, settings.scope))
+        assert is_still_renewing(fails(send))
+
+
+async def test_a_trigger_does_not_wait_for_ever_for_a_token_that_another_one_renews(
+    scripted: ScriptedServer, fake_clock: FakeClock
+) -> None:
+    settings, tokens = scripted.settings(timeout=30), TokenCache()
+    tokens.join(token_key(settings, settings.scope))
+    async with shared_session(None, 0) as session:
+        client = AsyncWorkflowClient(settings, session, tokens=tokens, gates={})
+        waiting = asyncio.ensure_future(client.send(api.get_inbox(SOME_ID)))
+        await fake_clock.elapse(89)
+        assert not waiting.done()
+        await fake_clock.elapse(1)
+        with pytest.raises(errors.TransportError) as raised:
+            await waiting
+    assert is_still_renewing(raised.value)
 
 
 def test_an_error_that_the_caller_handles_is_no_cause_of_a_lost_answer(

@@ -1,0 +1,264 @@
+"""
+Connections for ``requests`` with one time limit for everything, which read answers as ``aiohttp`` does.
+
+``urllib3`` limits each wait for data, so a head of one byte a second has no limit. ``http.client`` takes any
+interim answer but 100 for the final one, stops at 100 headers, and accepts lengths and chunks that others
+refuse. Tasks and triggers must agree: a row of ``tests/unit/client/test_http_forms.py`` for each form.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import socket
+import time  # real time: as that of sockets
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from typing import Any
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+from urllib3.util.connection import allowed_gai_family
+
+from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES
+
+_STATUS_LINE = re.compile(rb"HTTP/(0\.9|1\.[01]|2\.0) ([0-9]{3})(?: ([^\r\n]*))?\r?\n")
+_HEADER = re.compile(rb"[ \t]*([\w!#$%&'*+.^`|~-]+):[ \t]*([^\0\r\n]*?)[ \t]*\r?\n")
+_CONTINUATION = re.compile(rb"[ \t]+([^\0\r\n]*?)[ \t]*\r?\n")
+_CHUNK = re.compile(rb"0*([0-9a-fA-F]{1,16})[ \t]*(?:;[^\0-\x08\x0a-\x1f\x7f]*)?\r\n")
+_EMPTY = (b"\r\n", b"\n")
+
+
+@dataclass
+class TimeLimit:
+    """The end of a request, by ``time.monotonic``; shared by the connections of one client."""
+
+    ends_at: float = 0.0
+
+    def start(self, seconds: float) -> None:
+        """Begin a request that may take so long."""
+        self.ends_at = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """
+        Seconds until the end, above 0.
+
+        :raises TimeoutError: it has passed.
+        """
+        seconds = self.ends_at - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the time limit of the request has passed")
+        return seconds
+
+
+class _Limited:
+    """
+    What connections with and without TLS have in common.
+
+    :param limit: for the request that is sent; its owner sets it before each one.
+    """
+
+    sock: Any
+    timeout: Any
+    _dns_host: str
+
+    def __init__(self, *args: Any, limit: TimeLimit, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.limit = limit
+
+    def _new_conn(self) -> socket.socket:
+        """Connect to one of the host's addresses; ``urllib3`` would have the limit for each of them."""
+        connection: Any = self
+        host = self._dns_host
+        try:
+            found = socket.getaddrinfo(host, connection.port, allowed_gai_family(), socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise NameResolutionError(host, connection, error) from error
+        fault: Exception = NewConnectionError(connection, "the host has no address")
+        try:
+            for *_, address in found:
+                self._dns_host, self.timeout = str(address[0]), self.limit.left()
+                try:
+                    sock: socket.socket = super()._new_conn()  # type: ignore[misc]
+                except NewConnectionError as error:
+                    fault = error
+                    continue
+                sock.settimeout(self.limit.left())  # of the handshake
+                return sock
+        except TimeoutError as error:
+            raise ConnectTimeoutError(connection, "no connection in time") from error
+        finally:
+            self._dns_host = host
+        raise fault
+
+    def _tunnel(self) -> None:
+        super()._tunnel()  # type: ignore[misc]
+        self.sock.settimeout(self.limit.left())  # of the handshake
+
+    def send(self, data: Any) -> None:
+        """Send a part of a request."""
+        if self.sock is not None:
+            self.sock.settimeout(self.limit.left())
+        super().send(data)  # type: ignore[misc]
+
+    def response_class(self, sock: Any, *args: Any, **options: Any) -> Response:
+        """The answer to a request, or to ``CONNECT``."""
+        return Response(sock, *args, connection=self, **options)
+
+
+class Connection(_Limited, HTTPConnection):  # type: ignore[misc]
+    """A connection without TLS."""
+
+
+class SecureConnection(_Limited, HTTPSConnection):  # type: ignore[misc]
+    """A connection with TLS."""
+
+
+class Response(HTTPResponse):
+    """
+    An answer, which is read within a time limit, its body by ``read1`` alone. Interim answers are read over.
+
+    ``begin`` and ``read1`` raise ``HTTPException`` if it is incomplete or not valid HTTP for ``aiohttp``.
+    """
+
+    length: int | None
+    """Bytes that are left of the body or of the current chunk; None: until the connection ends."""
+
+    def __init__(self, sock: Any, *args: Any, connection: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self._connection = connection
+        self._is_in_chunks = False
+        self._received = _Received(sock, self.fp.detach(), connection.limit)
+        self.fp = io.BufferedReader(self._received)
+
+    def begin(self) -> None:
+        """Read the head."""
+        if self.headers is not None:
+            return
+        self._read_head()
+        while 100 <= self.status < 200 and self.status != 101:
+            if self.will_close:
+                raise HTTPException("an interim answer ends the connection")
+            self._read_head()
+        codings = ",".join(self.headers.get_all("transfer-encoding", ()))
+        lengths = self.headers.get_all("content-length", ())
+        self.chunked = codings.rpartition(",")[2].strip(" \t").lower() == "chunked"
+        self.length = 0 if self.chunked else None
+        if lengths:
+            if codings or len(lengths) > 1 or not re.fullmatch("[0-9]{1,19}", lengths[0]):
+                raise HTTPException("the length of the body is not certain")
+            self.length = int(lengths[0])
+        if self.status in (101, 204, 304):
+            self.chunked, self.length = False, 0
+        self.will_close = self.will_close or self.status < 200 or self.length is None
+
+    def _read_head(self) -> None:
+        line = self._line()
+        while line in _EMPTY:
+            line = self._line()
+        found = _STATUS_LINE.fullmatch(line)
+        if found is None:
+            raise HTTPException("the status line is invalid")
+        self.version = 11 if found[1] == b"1.1" else 10
+        self.code = self.status = int(found[2])
+        self.reason = (found[3] or b"").decode("latin-1").strip()
+        self.headers = self.msg = self._fields()
+        self.will_close = self._check_close()  # type: ignore[attr-defined]
+
+    def _fields(self) -> HTTPMessage:
+        """Headers, or trailers, up to an empty line."""
+        fields: list[list[bytes]] = []
+        for _ in range(MAX_HEADERS + 1):
+            line = self._line()
+            if line in _EMPTY:
+                break
+            if fields and (more := _CONTINUATION.fullmatch(line)):
+                fields[-1].append(more[1])
+            elif found := _HEADER.fullmatch(line):
+                fields.append([found[1], found[2]])
+            else:
+                raise HTTPException("a header is invalid")
+        else:
+            raise HTTPException("too many headers")
+        message = HTTPMessage()
+        for name, *parts in fields:
+            message[name.decode("latin-1")] = b" ".join(parts).strip().decode("latin-1")
+        return message
+
+    def _line(self) -> bytes:
+        line = self.fp.readline(MAX_LINE_BYTES + 1)
+        if not line.endswith(b"\n"):
+            raise HTTPException("a line is incomplete or too long")
+        return line
+
+    def read1(self, n: int = -1) -> bytes:
+        """The next bytes of the body; b"" at its end."""
+        if self.fp is None:
+            return b""
+        if self.chunked and self.length == 0:
+            self._begin_chunk()
+        if self.length == 0:
+            self._end()
+            return b""
+        wanted = n if self.length is None else self.length if n < 0 else min(n, self.length)
+        data = self.fp.read1(wanted)
+        if not data:
+            if self.length is not None:
+                raise HTTPException("the body is incomplete")
+            self.close()
+        elif self.length is not None:
+            self.length -= len(data)
+            if self.length == 0 and not self.chunked:
+                self._end()
+        return data
+
+    def _begin_chunk(self) -> None:
+        if self._is_in_chunks and self._line() != b"\r\n":
+            raise HTTPException("a chunk is longer than its size")
+        self._is_in_chunks = True
+        found = _CHUNK.fullmatch(self._line())
+        if found is None:
+            raise HTTPException("the size of a chunk is invalid")
+        self.length = int(found[1], 16)
+        if self.length == 0:
+            self._fields()
+
+    def _end(self) -> None:
+        """
+        Close the answer, which is complete.
+
+        :raises HTTPException: it is followed by something that is no further answer.
+        """
+        self._received.is_over = True
+        rest = self.fp.peek(1).lstrip(b"\r\n")
+        self.close()
+        if rest:
+            self._connection.close()
+            if not rest.startswith(b"HTTP/"):
+                raise HTTPException("more than the answer was received")
+
+
+class _Received(io.RawIOBase):
+    """
+    The bytes that a socket receives within a time limit.
+
+    ``is_over``: whether to receive no more, so that a buffer has only what was received before.
+    """
+
+    def __init__(self, sock: Any, raw: Any, limit: TimeLimit) -> None:
+        self._sock, self._raw, self._limit = sock, raw, limit
+        self.is_over = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self.is_over:
+            return None
+        self._sock.settimeout(self._limit.left())
+        received: int | None = self._raw.readinto(buffer)
+        return received
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
