@@ -47,7 +47,7 @@ CONN_FIELDS: dict[str, dict[str, Any]] = {
     ),
     "timeout": {
         "label": "Timeout (seconds)",
-        "description": "Limit for connecting, for each wait for data, and for the body of an answer.",
+        "description": "Limit for a request: connection, handshake and complete answer together.",
         "schema": {"type": ["number", "null"], "default": 30, "minimum": 1, "maximum": 3600},
     },
     "verify": _text("Verify TLS", "true, false, or the path of a file with CA certificates.", "true"),

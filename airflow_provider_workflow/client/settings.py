@@ -165,8 +165,7 @@ class Settings:
     :param inbox_path: prefix of the trigger inbox (docs/service.md 4).
     :param templates_path: path of the templates endpoint (docs/service.md 7).
     :param redirect_uri: redirect URI of the authorization-code flow, or "".
-    :param timeout: seconds for the connection, for each wait for data, and for the whole body of an answer;
-        above 0 and up to 3600.
+    :param timeout: seconds for a request, from the connection to the complete answer; above 0 and up to 3600.
     :param verify: True, False, or the path of a file with CA certificates.
     :param grant: where access tokens come from; see ``GRANTS``.
     :param connection_id: id of the Airflow connection; identifies its user tokens, and is not sent.

@@ -52,7 +52,7 @@ class Request:
     :param query: query parameters.
     :param headers: all headers except those that the HTTP library adds.
     :param body: the encoded body, or None.
-    :param timeout: seconds for the connection, each wait for data, and the body.
+    :param timeout: seconds for the connection and the complete answer together.
     :param proxy: URL of the proxy, or None.
     :param limit: maximum number of bytes of the answer's body.
     """

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from airflow_provider_workflow.plugin import WorkflowPlugin, service
 from airflow_provider_workflow.plugin.responses import PageError
 from tests.unit.cli.burying import Burying
 from tests.unit.client.calls import SOME_ID
+from tests.unit.client.matrix.test_broken import TRICKLES
+from tests.unit.client.scripted import ScriptedServer
 from tests.unit.client.stores import logged_in
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
@@ -317,3 +320,19 @@ def test_a_list_of_inboxes_has_at_most_5_pages(connected: EmulatorServer) -> Non
     others = service.list_inboxes("workflow_default", inboxes["next"])
 
     assert (len(inboxes["inboxes"]), inboxes["next"], len(others["inboxes"])) == (500, "500", 11)
+
+
+@pytest.mark.parametrize("part", ["headers", "interim answers", "trailers"])
+def test_a_service_whose_answers_trickle_does_not_close_the_page_for_others(
+    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(service, "LONGEST_SECONDS", 0.5)
+    with ScriptedServer() as slow, ThreadPoolExecutor(service.MOST_AT_ONCE) as users:
+        slow.script(TRICKLES[part])
+        connect(monkeypatch, connected, host=slow.url, oauth_url=f"{slow.url}/token")
+        inboxes = [SOME_ID[:-1] + str(number) for number in range(service.MOST_AT_ONCE)]
+        answers = list(users.map(lambda inbox: op.get(f"{API}/inboxes/{inbox}"), inboxes))
+
+    assert [(answer.status_code, error_of(answer)) for answer in answers] == [(504, "timeout")] * 8
+    connect(monkeypatch, connected)
+    assert op.get(LIST).status_code == 200
