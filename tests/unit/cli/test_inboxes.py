@@ -291,10 +291,10 @@ def test_a_lease_is_shown_with_its_payloads_and_whole_to_a_script(cli: Cli, emul
 def test_a_lease_is_ended_as_a_whole_or_message_by_message(
     cli: Cli, emulator: EmulatorServer, command: str, status: str
 ) -> None:
-    emulator.put("orders", 1, 2, 3, ids=["a", "b", "c"])
+    emulator.put("orders", 1, 2, 3, 4, ids=["a", "b", "c", "d"])
     lease_id = cli("inbox", "lease", "orders", "-o", "json").json["lease_id"]
-    one = cli("inbox", command, "orders", lease_id, "b", "-o", "json")
-    assert (one.code, [message["id"] for message in one.json["results"]]) == (0, ["b"])
+    two = cli("inbox", command, "orders", lease_id, "b", "c", "-o", "json")
+    assert (two.code, [message["id"] for message in two.json["results"]]) == (0, ["b", "c"])
     assert emulator.summary("orders")["counts"]["leased"] == 2
     assert cli("inbox", command, "orders", lease_id).code == 0
     assert {message["status"] for message in emulator.summary("orders")["messages"]} == {status}

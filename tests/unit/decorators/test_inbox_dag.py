@@ -418,7 +418,7 @@ def test_a_payload_is_no_template_and_mapped_tasks_get_the_message_too() -> None
         work.override(task_id="mapped").partial(message=MessagePlaceholder()).expand_kwargs([{}])
 
     rendered: Any = dag.get_task("work")
-    rendered.render_template_fields(running)
+    rendered.render_template_fields({**running, "task": rendered})
     assert rendered.op_args == ("{{ 1 // 0 }}",)
     mapped: Any = dag.get_task("mapped")
     assert mapped.partial_kwargs["op_kwargs"]["message"].resolve(running) == message

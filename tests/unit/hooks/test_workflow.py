@@ -18,7 +18,7 @@ from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_h
 
 from airflow_provider_workflow import client, get_provider_info
 from airflow_provider_workflow.client import api, over_aiohttp
-from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError
+from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, NotFoundError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.client.user_tokens import NONE_STORED
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -26,7 +26,11 @@ from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.base import is_of_source
 from tests.unit import odd_files
+from tests.unit.client.calls import SUBSCRIPTION
+from tests.unit.client.conftest import closed_port
 from tests.unit.hooks.conftest import Connect
+
+__all__ = ["closed_port"]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +190,67 @@ def test_what_is_wrong_with_a_connection_is_said(extra: dict[str, str], said: st
     assert not passed
     assert said in text
     assert "\n" not in text
+
+
+def test_a_connection_that_is_incomplete_or_away_is_said_with_its_fix(
+    connect: Connect, closed_port: int
+) -> None:
+    passed, text = connect(login=None, password="").test_connection()
+    assert not passed
+    assert text.startswith("The workflow connection cannot be used: login is missing")
+    assert "password is missing" in text
+
+    passed, text = connect({"oauth_url": f"http://127.0.0.1:{closed_port}/token"}).test_connection()
+    assert not passed
+    assert f"127.0.0.1:{closed_port} cannot be reached" in text
+    assert "check Token URL" in text
+
+
+def test_the_connection_test_asks_once_and_neither_uses_nor_keeps_tokens(
+    connect: Connect, emulator: EmulatorServer
+) -> None:
+    connect().list_inboxes()
+    emulator.store.configure(client_secret="regenerated")
+    hook = connect(password="regenerated")
+    emulator.store.configure(client_secret="regenerated once more")
+    assert not hook.test_connection()[0]
+    emulator.store.configure(client_secret="regenerated")
+    assert hook.test_connection()[0]
+    asked = emulator.count("token")
+    hook.list_inboxes()
+    assert emulator.count("token") == asked + 1
+
+    asked = emulator.count("token")
+    emulator.fault("status", "token", status=503, times=None)
+    passed, text = hook.test_connection()
+    assert (passed, emulator.count("token") - asked) == (False, 1)
+    assert "answered with 503" in text
+
+
+@pytest.mark.parametrize("by", ["id", "name"])
+def test_an_inbox_and_its_messages_live_through_all_methods(
+    by: str, hook: WorkflowHook, emulator: EmulatorServer
+) -> None:
+    made = hook.create_inbox(SUBSCRIPTION, "orders", "https://example.com/told")
+    assert made["notification_url"] == "https://example.com/told"
+    assert hook.ensure_inbox("orders", SUBSCRIPTION)["id"] == made["id"]
+    inbox = str(made[by])  # type: ignore[literal-required]
+    assert hook.get_inbox(inbox)["id"] == made["id"]
+    assert hook.update_inbox(inbox, None)["notification_url"] is None
+    ids = emulator.put("orders", {"n": 1}, {"n": 2}, {"n": 3})
+    lease = hook.lease_messages(inbox, lease_limit=2, lease_seconds=60)
+    assert [message["payload"]["n"] for message in lease["results"]] == [1, 2]
+    assert hook.acknowledge_messages(inbox, str(lease["lease_id"]), ids[:1])["acked_id"]
+    assert hook.release_messages(inbox, str(lease["lease_id"]))["released_id"]
+    assert [message["id"] for message in hook.list_messages(inbox)] == ids[1:]
+
+    hook.create_inbox(SUBSCRIPTION, "invoices")
+    assert hook.pause_inbox(inbox)["status"] == "paused"
+    assert [listed["id"] for listed in hook.list_inboxes(status="paused")] == [made["id"]]
+    assert hook.resume_inbox(inbox)["status"] == "active"
+    assert hook.delete_inbox(inbox)["id"] == made["id"]
+    with pytest.raises(NotFoundError):
+        hook.get_inbox(inbox)
 
 
 @pytest.mark.parametrize(

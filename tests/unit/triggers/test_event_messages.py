@@ -209,6 +209,17 @@ async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
     assert bench.service.count("ack") == 1
 
 
+async def test_of_messages_with_an_event_of_their_own_only_those_that_match_have_one(
+    bench: Workbench, triggerer: Triggerer
+) -> None:
+    put(bench, *range(5))
+    triggerer.start(event_trigger(per_message=True, match=EVEN))
+    await triggerer.work(15)
+
+    assert [payload["count"] for _, payload in triggerer.stored] == [1, 1, 1]
+    assert triggerer.stored_ids() == ["m0", "m2", "m4"]
+
+
 async def test_nothing_is_acknowledged_before_the_last_event_is_stored(
     bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
 ) -> None:

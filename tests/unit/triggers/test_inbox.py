@@ -89,6 +89,15 @@ def test_the_pauses_reset_after_an_answer_and_another_series_is_logged_again(
     assert logged == ["WARNING", "INFO", "WARNING", "ERROR"]
 
 
+def test_the_next_long_series_is_said_to_be_long_again(
+    health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    meet(health, fake_clock, *[FAULT] * 8, None, *[FAULT] * 8, None)
+    logged = [each.levelname for each in caplog.records if each.name == log.name]
+    assert logged == ["WARNING", "ERROR", "INFO"] * 2
+
+
 @pytest.mark.parametrize(
     ("error", "cause"),
     [

@@ -163,6 +163,77 @@ async def test_there_is_a_notice_for_what_was_there_before_it_began(bench: Workb
     assert await day.notices(trigger(), until=30) == [0]
 
 
+async def test_a_notice_names_the_inbox_and_carries_no_message(bench: Workbench, day: Day) -> None:
+    bench.put("a", payload={"secret": "of a customer"})
+    ((second, payload),) = await day.events(trigger(), until=1)
+
+    names = {"inbox": "orders", "inbox_id": bench.inbox_id, "workflow_conn_id": "workflow_default"}
+    assert {name: payload[name] for name in names} == names
+    assert (second, "customer" in json.dumps(payload)) == (0, False)
+
+
+async def test_notices_are_five_seconds_apart_however_fast_messages_come_and_go(
+    bench: Workbench, day: Day
+) -> None:
+    def take() -> None:
+        lease = bench.service.store.messages.lease(bench.inbox_id)
+        bench.service.store.messages.acknowledge(bench.inbox_id, lease["lease_id"])
+
+    for second in range(100, 200):
+        day.put(second, f"{second}")
+        day.at(second + 0.5, take)
+        day.put(second + 0.6, f"{second} again")
+    notices = await day.notices(trigger(), until=300)
+
+    assert len(notices) >= 15
+    assert min(later - earlier for earlier, later in pairwise(notices)) >= 5
+
+
+async def test_new_messages_begin_the_intervals_of_polls_anew(bench: Workbench, day: Day) -> None:
+    day.put(1000, "a", told=False)
+    first, *_ = await day.notices(trigger(wake_on_events=False, max_poll_interval=300), until=1300)
+    polls = [each.at - bench.service.requests[0].at for each in bench.service.requests]
+    after = [round(poll - first) for poll in polls if first < poll]
+    assert after[:2] == [5, 15], (first, polls)
+
+
+async def test_without_the_event_stream_it_polls_and_opens_none(bench: Workbench, day: Day) -> None:
+    day.put(100, "a")
+    (found,) = await day.notices(trigger(wake_on_events=False), until=140)
+    assert 100 < found < 140
+    assert day.listeners == 0
+
+
+async def test_the_end_of_the_watcher_closes_its_stream(bench: Workbench, day: Day) -> None:
+    bench.put("a")
+    day.ends(100)
+    async with aclosing(trigger().run()) as events:  # type: ignore[type-var]
+        await anext(events)
+        assert day.listeners == 1
+    assert day.listeners == 0
+
+
+async def test_polls_of_all_watchers_share_quarters_of_a_second(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    fake_clock.advance(0.1)
+    fake_clock.at(fake_clock.start + 60, Mock(side_effect=Over))
+    with pytest.raises(Over):
+        async for _ in trigger(wake_on_events=False).run():
+            pass
+    assert fake_clock.slept
+    first, *rest = fake_clock.slept
+    assert (fake_clock.start + 0.1 + first) % 0.25 == pytest.approx(0, abs=1e-6)
+    assert all(seconds % 0.25 == pytest.approx(0, abs=1e-6) for seconds in rest)
+
+
+async def test_a_name_that_no_text_can_hold_ends_no_triggerer(
+    bench: Workbench, day: Day, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await day.notices(trigger(inbox="orders\ud800\0"), until=10) == []
+    assert r"Inbox orders\ud800\x00" in lines(caplog)[0]
+
+
 async def test_its_notices_are_counted(bench: Workbench, day: Day, counted: Counted) -> None:
     bench.put("a")
     await day.notices(trigger(), until=70)
