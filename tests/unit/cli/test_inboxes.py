@@ -63,10 +63,11 @@ def test_messages_are_counted_by_their_status_with_the_age_of_the_oldest(
     cli: Cli, emulator: EmulatorServer, orders: str
 ) -> None:
     emulator.store.configure(quarantine_after=1)
+    emulator.store.clock.advance(-20_000)
     emulator.put("orders", 1)
     emulator.store.messages.lease(orders, 300, 100)
     emulator.store.messages.expire(orders)
-    emulator.store.clock.advance(-7300)
+    emulator.store.clock.advance(20_000 - 7300)
     emulator.put("orders", 2)
     emulator.store.messages.lease(orders, 100_000, 100)
     emulator.store.clock.advance(7300)

@@ -101,6 +101,18 @@ def test_the_page_repeats_its_parameters_and_no_markup(api: Api) -> None:
     assert {unescape(name): unescape(value) for name, value in hidden.items()} == QUERY
 
 
+def test_a_user_may_deny_and_a_code_is_used_once(api: Api) -> None:
+    denied = api("POST", "/v2/authorize", data={**QUERY, "decision": "deny"})
+    assert parse_qs(urlsplit(denied.headers["Location"]).query)["error"] == ["access_denied"]
+
+    approved = api("POST", "/v2/authorize", data={**QUERY, "decision": "approve"})
+    (code,) = parse_qs(urlsplit(approved.headers["Location"]).query)["code"]
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": QUERY["redirect_uri"]}
+    answers = [api("POST", "/oauth/token", auth=BASIC, data=form) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 400]
+    assert answers[1].json()["error"] == "invalid_grant"
+
+
 def test_other_faults_are_told_to_the_redirect_uri(api: Api) -> None:
     response = api("GET", "/v2/authorize", params={**QUERY, "scope": "everything"})
     answer = parse_qs(urlsplit(response.headers["Location"]).query)
@@ -167,6 +179,49 @@ def test_a_guess_may_have_a_step_without_alternatives(api: Api) -> None:
     assert second["step"]["api"] == "NoAlternativesAPI@1.0.0"
     assert second["step"]["title"]
     assert second["alternatives"] == []
+
+
+def test_templates_have_every_field_and_pages_cover_each_once(api: Api) -> None:
+    listed: list[Any] = []
+    query = {"client_id": "demo-client", "limit": 100}
+    while page := api("GET", "/v1/workflow-templates", params={**query, "offset": len(listed)}).json():
+        listed += page
+    assert len({template["id"] for template in listed}) == len(listed) == 14 * 13
+    fields = "id title slug status description description_plain description_raw url create_url type steps"
+    assert set(listed[0]) == set(fields.split())
+    assert set(listed[0]["steps"][0]) == STEP_FIELDS
+
+
+@pytest.mark.parametrize(
+    "names", [{"name": " "}, {"name": "x" * 101}, {"name": 5}, {"name": "orders", "key": "invoices"}]
+)
+def test_a_name_that_is_none_or_two_is_refused(api: Api, names: dict[str, Any]) -> None:
+    subscription = {"app_key": "my-shop", "action_key": "order", "inputs": {}}
+    refused = api("PUT", "/inboxes", {**names, "subscription": subscription})
+    assert refused.status_code == 400
+    assert re.search("name|key", error_of(refused)["detail"])
+
+
+def test_requests_are_logged_with_their_status_and_control_is_not(api: Api) -> None:
+    api("GET", "/inboxes", params={"limit": 5})
+    api("GET", "/nowhere")
+    told = api("GET", "/_emulator/requests").json()
+    assert told["counts"] == {"list_inboxes": 1, "unknown": 1}
+    first, second = told["requests"]
+    assert (first["method"], first["query"], first["status"]) == ("GET", "limit=5", 200)
+    assert first["headers"]["authorization"].startswith("Bearer ")
+    assert second["status"] == 404
+
+
+def test_answers_are_dated_by_the_clock_of_the_emulator(
+    emulator: EmulatorServer, api: Api, clock: ManualClock
+) -> None:
+    assert api("GET", "/inboxes").headers["Date"] == "Thu, 01 Jan 2026 00:00:00 GMT"
+    clock.advance(61)
+    assert api("GET", "/inboxes").headers["Date"] == "Thu, 01 Jan 2026 00:01:01 GMT"
+    dated = "Fri, 02 Jan 2026 00:00:00 GMT"
+    emulator.fault("status", operation="list_inboxes", status=503, headers={"Date": dated})
+    assert api("GET", "/inboxes").headers["Date"] == dated
 
 
 def test_other_addresses_and_methods_are_errors_in_the_envelope(api: Api) -> None:

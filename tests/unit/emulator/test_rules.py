@@ -41,6 +41,73 @@ def test_a_lease_runs_out_although_the_service_was_started_again(tmp_path: Path)
     store.close()
 
 
+def test_inboxes_keep_their_order_and_state_and_a_deleted_one_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    store = Store(ManualClock(), state_path=path)
+    for name in "cab":
+        inbox_id = store.inboxes.open(name).id
+        store.messages.put(inbox_id, [{}, {}, {}], ids=[name, f"{name} 2", f"{name} 3"])
+        lease = store.messages.lease(inbox_id, lease_limit=2)
+        store.messages.acknowledge(inbox_id, lease["lease_id"], [name])
+    store.inboxes.delete(store.inboxes.find("a").id)
+    store.inboxes.pause(store.inboxes.find("c").id)
+    store.close()
+
+    with sqlite3.connect(path) as file:
+        kinds = dict(file.execute("SELECT kind, COUNT(*) FROM records GROUP BY kind").fetchall())
+    file.close()
+    assert {kind: kinds[kind] for kind in ("inbox", "message", "lease")} == {
+        "inbox": 2,
+        "message": 6,
+        "lease": 2,
+    }
+    again = Store(ManualClock(), state_path=path)
+    listed = again.inboxes.page(9, 0)[1]
+    assert [(inbox.name, inbox.status) for inbox in listed] == [("c", "paused"), ("b", "active")]
+    assert again.inboxes.page(9, 0, status="paused")[1] == again.inboxes.page(9, 0, name="c")[1] == listed[:1]
+    again.clock.advance(5)
+    again.configure(quarantine_after=2)
+    again.reset()
+    again.close()
+
+    empty = Store(ManualClock(), state_path=path)
+    assert (empty.inboxes.page(9, 0), empty.clock.offset) == ((0, []), 0)
+    empty.close()
+
+
+@pytest.mark.parametrize("status", ["initializing", "deleting", "initialization_failure"])
+def test_an_inbox_that_does_not_work_hands_out_nothing_and_a_lease_is_of_one_inbox(
+    store: Store, inbox_id: str, status: str
+) -> None:
+    store.messages.put(inbox_id, [{}, {}])
+    lease_id = store.messages.lease(inbox_id, lease_limit=1)["lease_id"]
+    other = store.inboxes.open("other").id
+    assert store.messages.acknowledge(other, lease_id)["acked_id"] is None
+
+    store.inboxes.force(inbox_id, status)
+    lease = store.messages.lease(inbox_id)
+    assert (lease["lease_id"], lease["inbox_attributes"]["status"]) == (None, status)
+
+
+def test_each_family_of_calls_has_a_limit_of_its_own_and_pages_have_none(store: Store) -> None:
+    store.configure(rate_limit=1, rate_window_seconds=10)
+    reset = str(round(store.clock.now()) + 10)
+    for family in ("inbox", "guess", "unknown"):
+        headers = store.spend(family)
+        assert headers == {
+            "X-RateLimit-Limit": "1",
+            "X-RateLimit-Remaining": "0",
+            "X-RateLimit-Reset": reset,
+        }
+    with pytest.raises(ServiceError, match="Rate limit"):
+        store.spend("inbox")
+    assert store.spend("page") == store.spend("control") == {}
+    store.clock.advance(10)
+    assert store.spend("inbox")["X-RateLimit-Remaining"] == "0"
+    store.configure(rate_limit=None)
+    assert store.spend("inbox") == {}
+
+
 def test_a_state_file_belongs_to_one_emulator(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     first = Store(state_path=path)
