@@ -336,8 +336,8 @@ def _spellings(secret: str) -> tuple[str, ...]:
 
 def _decodings(secret: str) -> set[str]:
     """
-    A secret, composed and decomposed, and what becomes of it if UTF-8 is decoded as Latin-1 or the reverse,
-    up to twice: a service may do so, and so does one of the HTTP libraries with headers.
+    A secret, composed and decomposed, and each of these as it reads if UTF-8 is decoded as Latin-1 or the
+    reverse, up to twice: a service may do so, and so does one of the HTTP libraries with headers.
     """
     texts = {secret, *(unicodedata.normalize(form, secret) for form in ("NFC", "NFD"))}
     for _ in range(2):

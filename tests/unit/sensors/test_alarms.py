@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import WorkflowError
+from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.sensors.tasks import MODES, Task, done
 from tests.unit.workbench import INBOX, Workbench
@@ -33,6 +35,32 @@ def run_before_failed(bench: Workbench, error: str) -> None:
     ended_at = datetime.fromtimestamp(clock.now(), UTC)
     bench.ti.previous = SimpleNamespace(run_id="before", end_date=ended_at)
     bench.ti.xcoms["before", "workflow_alarm", -1] = error
+
+
+@pytest.mark.parametrize("status", [403, 409, 429, 503])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.usefixtures("pauses")
+def test_the_body_of_an_error_stays_in_the_error(
+    bench: Workbench, mode: str, status: int, counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not in an XCom, a deferral, a run, a metric or a log; its text has its first reason only."""
+    caplog.set_level(logging.DEBUG)
+    body = {"errors": [{"code": "c", "detail": "d", "meta": {"sent": "what-was-sent"}}, {"detail": "sent"}]}
+    bench.service.fault("status", operation="lease", status=status, json=body, times=None)
+    outcomes: list[object] = []
+    for try_number in (1, 2):
+        bench.ti.try_number = try_number
+        task = Task(bench, timeout=30, **MODES[mode])
+        try:
+            outcome = task.execute()
+        except Exception as error:
+            outcomes.append(error.args)
+        else:
+            assert isinstance(outcome, TaskDeferred)
+            outcomes += [outcome.trigger.serialize(), outcome.kwargs]
+    written = outcomes, bench.ti.xcoms, vars(task.store), bench.supervisor.runs, counted.told, caplog.text
+    assert bench.service.count("lease") > 0
+    assert "what-was-sent" not in str(written)
 
 
 SOURCES = pytest.mark.parametrize("fault", [paused, deleted])

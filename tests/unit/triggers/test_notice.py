@@ -147,6 +147,17 @@ async def test_a_rate_limit_of_an_hour_is_waited_for_and_is_no_alarm(bench: Work
     assert 3700 <= events[0][0] <= 3800, "once it is over, the message is announced"
 
 
+async def test_no_event_has_the_body_of_an_error(
+    bench: Workbench, day: Day, counted: Counted, said: pytest.LogCaptureFixture
+) -> None:
+    body = {"errors": [{"code": "c", "detail": "d", "meta": {"full_details": "what-was-sent"}}]}
+    bench.service.fault("status", operation="list_messages", status=403, json=body, times=None)
+    events = await day.events(trigger(wake_on_events=False), until=600)
+
+    assert [payload["alarm"] for _, payload in events] == [True]
+    assert "what-was-sent" not in f"{events}{counted.told}{said.text}"
+
+
 async def test_it_keeps_silent_while_there_is_nothing(bench: Workbench, day: Day) -> None:
     assert await day.notices(trigger(), until=3600) == []
 
