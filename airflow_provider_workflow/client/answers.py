@@ -238,6 +238,8 @@ MAX_PLACE = 100
 """Characters of the name of a field in an error."""
 MAX_LEVELS = 100
 """Levels of the body of an error that are kept decoded."""
+OF_ERRORS = ("error", "error_description", "error_uri", "errors", "detail")
+"""Fields of an answer of the token endpoint that is an error."""
 TRANSIENT = (408, 425)
 """Statuses below 500 after which the same request may succeed."""
 _REQUESTS = {
@@ -307,17 +309,19 @@ def unusable(call: Call[Any], kind: type[Exception], text: str, answer: Answer) 
     """
     The exception for a 2xx that does not have what the call returns, with the reason that its body gives.
 
-    Some services answer an error with 200, and a token endpoint so rejects credentials (docs/service.md 9.1).
+    Some services, and some token endpoints, answer an error with 200 (docs/service.md 9.1).
 
     :param kind: what ``call.read`` raised: ``AuthenticationError`` for an answer without an access token.
     :param text: of that exception.
     :param answer: with masked secrets.
     """
     decoded = _decoded(answer)
-    code, detail = _code_and_detail(decoded if isinstance(decoded, dict) else {})
+    body = decoded if isinstance(decoded, dict) else {}
+    code, detail = _code_and_detail(body)
     explained = f"{text}{_explained(code, detail)}"
     if issubclass(kind, AuthenticationError):
-        kept = _kept(answer, decoded)
+        # Not the other fields, which may have a new token.
+        kept = {name: body[name] for name in OF_ERRORS if name in body} or None
         return AuthenticationError(explained, status=answer.status, code=code, detail=detail, answer=kept)
     return TransportError(f"{call.name}: {explained}", sent=True)
 

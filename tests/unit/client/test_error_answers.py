@@ -230,6 +230,17 @@ def test_an_error_of_the_token_endpoint_with_status_200_is_named(
     assert "correct its Client ID (login) and Client secret (password)" in error.fix
 
 
+def test_no_token_is_kept_of_an_answer_that_cannot_be_used(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    tokens = {"access_token": 5, "refresh_token": "a-new-token", "data": {"access_token": "a-new-token"}}
+    for body, kept in ((tokens, None), ({**tokens, "error": "e"}, {"error": "e"})):
+        scripted.token = answer(200, body)
+        error = unusable(make_send, scripted, api.get_inbox(SOME_ID))
+        assert error.answer == kept
+        assert "a-new-token" not in f"{error}{vars(error)}"
+
+
 @pytest.mark.parametrize("token", ["", None, 5, "a b\n", "\u00e9"])
 def test_a_token_that_cannot_be_sent_is_none(
     token: Any, make_send: MakeSender, scripted: ScriptedServer
