@@ -170,7 +170,8 @@ class Batches:
                 self.inbox,
                 f"no message is available, with {counted(leased, 'message')} still leased: an earlier try of"
                 " this task failed (its log has the cause) or was killed, or another task has leased them."
-                " Leased messages are redelivered when their leases expire; a retry of this task processes them",
+                " Leased messages are redelivered when their leases expire; a retry of this task processes"
+                " them",
             )
 
     # Calling
@@ -243,9 +244,9 @@ class Batches:
             raise BatchError(
                 self.inbox,
                 f"the function took {took:.0f} s for {counted(len(batch), 'message')}, and all calls of a"
-                f" lease may take {longest:.0f} s. Messages that were not acknowledged in time are redelivered."
-                f" Increase lease_seconds (now {self.limits.lease_seconds}, up to 3600), or decrease batch_size"
-                f" (now {self.limits.lease_limit})",
+                f" lease may take {longest:.0f} s. Messages that were not acknowledged in time are"
+                f" redelivered. Increase lease_seconds (now {self.limits.lease_seconds}, up to 3600), or"
+                f" decrease batch_size (now {self.limits.lease_limit})",
             )
         return took
 
