@@ -28,6 +28,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def cpu_seconds() -> float:
+    """Seconds of CPU time that this thread has used; they stand still while it waits, or is stopped."""
+    return time.thread_time()
+
+
 def sleep(seconds: float) -> None:
     """Block this thread for 0 seconds or more."""
     time.sleep(seconds)
@@ -77,7 +82,7 @@ def use(other: Clock) -> Iterator[Clock]:
 
     A wait that has already begun continues with the former clock.
     """
-    names = ("now", "monotonic", "sleep", "async_sleep", "timeout")
+    names = ("now", "monotonic", "cpu_seconds", "sleep", "async_sleep", "timeout")
     before = {name: globals()[name] for name in names}
     globals().update({name: getattr(other, name, function) for name, function in before.items()})
     try:

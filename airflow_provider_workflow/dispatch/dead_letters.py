@@ -54,7 +54,7 @@ class Reason(StrEnum):
 
     REJECTED = "rejected"  #: Airflow rejects its run, and starts runs of other messages
     EXPRESSION = "expression"  #: an expression cannot be evaluated on it
-    INVALID = "invalid"  #: its payload does not fit the schema
+    INVALID = "invalid"  #: its payload does not fit the schema, or a check of it takes too long
     UNMATCHED = "unmatched"  #: no route takes it
     TARGET = "target"  #: the target starts no runs, and the service would soon quarantine the message
     UNDECIDED = "undecided"  #: its earlier deliveries ended without a decision, as if it kills the process

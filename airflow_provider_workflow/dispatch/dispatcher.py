@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
 from airflow_provider_workflow.dispatch.dead_letters import (
     DeadLetterRules,
     DeadLetters,
@@ -37,7 +38,13 @@ from airflow_provider_workflow.dispatch.lease import (
     without_lease,
 )
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
-from airflow_provider_workflow.dispatch.rejections import UNDECIDED, Rejection, Rejections, target_error
+from airflow_provider_workflow.dispatch.rejections import (
+    UNDECIDED,
+    Rejection,
+    Rejections,
+    check_outlasted_lease,
+    target_error,
+)
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
@@ -354,7 +361,7 @@ class Dispatcher:
             if run is None and self._rejections.bury_undecided(Rejection(message, lease, dag_id, UNDECIDED)):
                 return True
             if self.check_payload is not None:
-                self.check_payload(message.get("payload"))
+                limited("schema", self.check_payload, message.get("payload"))
             if self.routes.has_keys and self.routes.key(without_lease(message)) is None:
                 observers.tell("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
             if lease.seconds_left() <= 0:
@@ -362,9 +369,11 @@ class Dispatcher:
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
                 return False
             self._record(*(run or (self._start_run(dag_id, message, lease), dag_id)), message)
-        except (UnroutableError, InvalidPayloadError) as error:
-            reason = Reason.INVALID if isinstance(error, InvalidPayloadError) else Reason.EXPRESSION
+        except (UnroutableError, InvalidPayloadError, CheckTooSlowError) as error:
+            reason = Reason.EXPRESSION if isinstance(error, UnroutableError) else Reason.INVALID
             self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)), reason)
+            if isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0:
+                raise check_outlasted_lease(message["id"], error) from None
             return False
         except MessageFault as error:
             self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)))

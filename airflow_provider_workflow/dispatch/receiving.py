@@ -25,6 +25,7 @@ from airflow_provider_workflow.client.errors import (
     NotFoundError,
 )
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError
 from airflow_provider_workflow.dispatch.lease import HeldLease, without_lease
 from airflow_provider_workflow.dispatch.payloads import storable, unstorable
 from airflow_provider_workflow.dispatch.results import Counts
@@ -165,7 +166,7 @@ class Receiver:
                 if not self.routes.accepts(without_lease(leased)):
                     continue
                 problem = unstorable(leased["id"], "its id")
-            except UnroutableError as error:
+            except (UnroutableError, CheckTooSlowError) as error:
                 problem = str(error)
             if problem is None:
                 content = storable(without_lease(leased), inbox=self.inbox, in_xcom=True)

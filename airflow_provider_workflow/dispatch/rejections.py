@@ -27,6 +27,7 @@ from airflow_provider_workflow.dispatch.dead_letters import (
 from airflow_provider_workflow.dispatch.lease import HeldLease, deliveries
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.options import PROBE_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -242,4 +243,17 @@ def target_error(rejections: list[Rejection], attempt: int) -> TargetError:
         f"{were} rejected for the DAG {last.dag_id!r}, of which this task has started no run: {last.cause}."
         " Correct the schema, or the DAG (its params, its timetable, or the pattern of run ids). The next"
         f" try probes up to {probes_of(attempt + 1)} new messages, one at a time; no message is lost."
+    )
+
+
+def check_outlasted_lease(message_id: str, cause: Exception) -> TargetError:
+    """
+    The error of a message whose check could not be interrupted, and ended after its lease.
+
+    It is too late for a dead letter: another process may hold the message by now.
+    """
+    return TargetError(
+        f"The check of message {plain(message_id)} used up its lease: {cause}. Make the check faster. The"
+        f" next try leases single messages, for {PROBE_SECONDS / 3600:g} h each, until it has started a run;"
+        " no message is lost."
     )

@@ -9,6 +9,8 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
+
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult
     from jmespath.visitor import TreeInterpreter
@@ -63,7 +65,8 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
     """
     Compile a JMESPath expression whose value is wanted; see ``matcher`` for the rest.
 
-    :return: a function that raises ``UnroutableError`` for a message that the expression fails on.
+    :return: a function that raises ``UnroutableError`` for a message that the expression fails on, and
+        ``CheckTooSlowError`` for one on which it takes too long.
     """
     from airflow_provider_workflow.client.wire import plain
 
@@ -71,7 +74,9 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
 
     def value_of(message: Content) -> Any:
         try:
-            return interpreter.visit(compiled.parsed, message)
+            return limited(field, interpreter.visit, compiled.parsed, message)
+        except CheckTooSlowError:
+            raise
         except Exception as error:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
@@ -259,6 +264,7 @@ class Routes:
         Whether ``match`` is true for the message.
 
         :raises UnroutableError: ``match`` cannot be evaluated on it.
+        :raises CheckTooSlowError: that takes too long.
         """
         return self._match is None or self._match(message)
 
@@ -270,6 +276,7 @@ class Routes:
         The text "null", which ``to_string`` makes of null, is empty too.
 
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
+        :raises CheckTooSlowError: that takes too long.
         """
         key = self._key(message) if self._key else None
         if isinstance(key, float) and key.is_integer():
@@ -287,9 +294,13 @@ class Routes:
         return None
 
     def trace_context(self, message: Content) -> str | None:
-        """The trace context of a message, in W3C's form; None if it has none, or a malformed one."""
+        """
+        The trace context of a message, in W3C's form.
+
+        None if it has none, a malformed one, or one that takes too long to find.
+        """
         context = None
-        with suppress(UnroutableError):
+        with suppress(UnroutableError, CheckTooSlowError):
             context = self._trace_context(message) if self._trace_context else None
         known = TRACE_CONTEXT.fullmatch(context) if isinstance(context, str) else None
         return known and known[1]
@@ -299,6 +310,7 @@ class Routes:
         The DAG of the message; None if it is unmatched.
 
         :raises UnroutableError: an expression cannot be evaluated on it.
+        :raises CheckTooSlowError: that takes too long.
         """
         if not self.accepts(message):
             return None

@@ -168,9 +168,14 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         self.has_ended = True
 
     def matching(self, messages: list[EventMessage]) -> tuple[list[EventMessage], list[tuple[str, str]]]:
-        """The messages that this watcher selects, and ids of those on which ``match`` fails, with causes."""
+        """
+        The messages that this watcher selects, and ids of those on which ``match`` fails, with causes.
+
+        It runs in a thread, where a slow ``match`` cannot be interrupted: it is judged once it has ended.
+        """
         if self._matches is None:
             return messages, []
+        from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError
         from airflow_provider_workflow.dispatch.routing import UnroutableError
 
         selected: list[EventMessage] = []
@@ -179,7 +184,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             try:
                 if self._matches(message.content):
                     selected.append(message)
-            except UnroutableError as cause:
+            except (UnroutableError, CheckTooSlowError) as cause:
                 causes.append((message.id, str(cause)))
         return selected, causes
 

@@ -59,6 +59,8 @@ class FakeClock:
         """Is called in each sleep, with its seconds; in an event loop what it returns may be awaited."""
         self.moved_along: list[Any] = []
         """Clocks that move by as much as this one."""
+        self.cpu = 0.0
+        """Seconds of CPU time that a test lets pass."""
         self.busy = 0
         """How many are at work outside of the event loop; while they are nothing settles."""
         self._time = start
@@ -73,6 +75,9 @@ class FakeClock:
 
     def monotonic(self) -> float:
         return self._time
+
+    def cpu_seconds(self) -> float:
+        return self.cpu
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
