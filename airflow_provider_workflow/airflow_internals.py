@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PARENT_TRACE = "airflow/dagrun_parent_trace_context"
 """Entry of a conf: the trace context, in W3C's form, that the run becomes a part of (Airflow 3.4)."""
+NOTE_PREFIX = "Message `"
+"""The beginning of the note of each run that is started for a message: the id follows, as code."""
 LONGEST_NOTE = 1000
 """Characters of the note of a run. PostgreSQL rejects the run of a longer one."""
 
@@ -127,7 +129,7 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
 
 def stored_dag_run(dag_id: str, run_id: str) -> Any:
     """
-    An existing DAG run as the supervisor knows it, with ``conf`` and ``triggering_user_name``.
+    An existing DAG run as the supervisor knows it, with ``conf``, ``note`` and ``triggering_user_name``.
 
     A function of the SDK would replace it.
 
@@ -143,11 +145,13 @@ def is_started_by_hand(run: Any) -> bool:
     """
     Whether a user, and no task, started a run that :func:`stored_dag_run` returned.
 
-    Since 3.3 a run that a task starts has a type of its own. Before, no run counts as started by hand, or a
-    message might get a second one. A field ``triggered_by`` would replace it.
+    Since 3.3 a run that a task starts has a type of its own. Before, it may be manual too, in the name of the
+    user who started the run of the task (3.2.2): it is known by its note, which a user can imitate. A field
+    ``triggered_by`` would replace it.
     """
-    is_manual = run.triggering_user_name is not None and run.run_type == "manual"
-    return is_manual and airflow_release() >= (3, 3)
+    if run.triggering_user_name is None or run.run_type != "manual":
+        return False
+    return airflow_release() >= (3, 3) or not str(run.note).startswith(NOTE_PREFIX)
 
 
 # The Task SDK

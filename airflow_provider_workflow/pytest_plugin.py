@@ -29,6 +29,7 @@ STATE = (
     "observers._warned",
     "dispatch.lease._checked_at",
     "dispatch.lease._reported",
+    "dispatch.runs._compared",
     "plugin.service.KEPT",
 )
 """State that outlives a test: collections, and objects that can be created without arguments."""

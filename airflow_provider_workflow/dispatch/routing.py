@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
 
 if TYPE_CHECKING:
@@ -272,26 +273,15 @@ class Routes:
         """
         The business key of a message, behind its expression: a changed expression makes other keys.
 
-        None if it has none, one with a null or empty part, or one whose parts all are null, false or empty.
-        The text "null", which ``to_string`` makes of null, is empty too.
+        None if it has none, an empty one, or one of several parts (a list or an object) with an empty part:
+        messages that lack the same part are not the same. Whole numbers are integers (7.0 is 7).
 
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         :raises CheckTooSlowError: that takes too long.
         """
-        key = self._key(message) if self._key else None
-        if isinstance(key, float) and key.is_integer():
-            key = int(key)
-        own_parts = key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
-        if None in own_parts or "" in own_parts or "null" in own_parts:
-            return None  # messages that all lack the part must not count as repeated
-        parts = [key]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, (dict, list)):
-                parts.extend(part.values() if isinstance(part, dict) else part)
-            elif part is not None and part is not False and part not in ("", "null"):
-                return [self._once_per, key]
-        return None
+        key = any_json.with_whole_numbers(self._key(message)) if self._key else None
+        parts = key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
+        return None if _is_empty(key) or any(map(_is_empty, parts)) else [self._once_per, key]
 
     def trace_context(self, message: Content) -> str | None:
         """
@@ -318,3 +308,22 @@ class Routes:
             if matches is None or matches(message):
                 return dag_id
         return None
+
+
+def _is_empty(value: Any) -> bool:
+    """
+    Whether a value of ``once_per`` is null, false, a blank text, or a list or an object of nothing else.
+
+    The text "null", which ``to_string`` makes of null, is empty too. 0 is not.
+    """
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, (dict, list)):
+            parts.extend(part.values() if isinstance(part, dict) else part)
+        elif isinstance(part, str):
+            if part.strip() and part != "null":
+                return False
+        elif part is not None and part is not False:
+            return False
+    return True

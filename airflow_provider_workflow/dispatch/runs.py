@@ -12,6 +12,7 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any, Protocol
 
+from cachetools import LRUCache
 from pydantic import ValidationError
 
 from airflow_provider_workflow import observers, types
@@ -26,7 +27,7 @@ from airflow_provider_workflow.airflow_internals import (
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.lease import without_lease
-from airflow_provider_workflow.dispatch.payloads import storable
+from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ LONGEST_RUN_ID = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 UNFINISHED = ["queued", "running"]
+_compared: LRUCache[tuple[str | None, str | None], None] = LRUCache(10_000)
+"""Inbox and message of the repeats whose payload was compared with that of the run of their key."""
 
 
 class Start(Enum):
@@ -78,6 +81,8 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
     """
     Whether an existing run is that of the message in a conf, or of its key; None if it is neither.
 
+    A message that has the key of another one, and another payload, is logged as a warning, once in a process.
+
     :param stored: the conf of the existing run: of a message, or of a dead letter.
     :param run_id: the id of both.
     :param conf: with ``inbox_id``, and either ``message`` or ``message_id``. The connection is not compared,
@@ -90,7 +95,31 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
         return None
     if stored_message == message:
         return Start.EXISTING
-    return Start.REPEATED if run_id.startswith(KEY_PREFIX) else None
+    if stored_message is None or not run_id.startswith(KEY_PREFIX):
+        return None
+    if (inbox, message) not in _compared and _payload_of(stored) != _payload_of(conf):
+        log.warning(
+            "Inbox %s: message %s has the business key of message %s, and another payload; its run is that of"
+            " message %s, so this payload starts none",
+            observers.name_of(inbox or ""),
+            message,
+            stored_message,
+            stored_message,
+        )
+    _compared[inbox, message] = None
+    return Start.REPEATED
+
+
+def _payload_of(conf: Mapping[str, Any]) -> str | None:
+    """The payload of the message in a conf, in a form that is the same before and after Airflow stored it."""
+    message = conf.get("message")
+    if not isinstance(message, dict):
+        return None
+    try:
+        payload = payload_of(message)
+    except (TypeError, ValueError):  # of a run that a user made up
+        return None
+    return any_json.dumped(any_json.with_whole_numbers(payload), sort_keys=True)
 
 
 def _identity(conf: Mapping[str, Any]) -> list[str | None]:
@@ -208,15 +237,11 @@ class InboxRuns:
 
         :raises TargetError: Airflow does not answer.
         """
-        conf = {
-            "connection_id": self.connection_id,
-            "inbox_id": self.inbox_id,
-            "message_id": message["id"],
-        }
+        conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id}
         if dead_letter:
             run_id = run_id_of(message["id"], self.inbox_id, DEAD_LETTER_PREFIX)
-            return self.runs.find(dag_id, run_id, conf)
-        return self.runs.find(dag_id, self.run_id(message), conf)
+            return self.runs.find(dag_id, run_id, {**conf, "message_id": message["id"]})
+        return self.runs.find(dag_id, self.run_id(message), {**conf, "message": without_lease(message)})
 
 
 _NO_ANSWER = (OSError, EOFError, ValidationError)

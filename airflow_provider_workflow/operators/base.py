@@ -179,8 +179,8 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
         acknowledged, and is quarantined in the end unless another consumer acknowledges it.
     :param once_per: JMESPath expression over a message whose value is its business key, such as
         ``payload.order_id`` (templated): messages with the same key start one run. Later ones find it and are
-        acknowledged, as ``repeated``, as long as Airflow keeps the run. A message without a key starts a run
-        of its own.
+        acknowledged, as ``repeated``, as long as Airflow keeps the run. A message without a key, or without
+        one of its parts, starts a run of its own.
     :param trace_context: JMESPath expression over a message whose value is a W3C trace context, such as
         ``payload.traceparent`` (templated; Airflow 3.4): the run and its tasks become a part of that trace.
         Without it, or where the value is malformed, they are a part of this task's.

@@ -40,7 +40,7 @@ OF_DISPATCH = faults(
         "Dispatcher._try": {
             "acknowledge a message whose run was rejected": returning("True", after="reject"),
             "acknowledge an unmatched message": returning("True", after="leave_unmatched"),
-            "start runs of messages that do not fit the schema": dropped("check_payload"),
+            "start runs of messages that do not fit the schema": dropped("limited"),
             "lease many messages after a target with a found run has rejected one": dropped("discard"),
         },
         "Rejections.bury_undecided": {

@@ -15,6 +15,7 @@ from airflow.sdk.api.client import ServerResponseError
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, GetDagRun, OKResponse, TriggerDagRun
 
+from airflow_provider_workflow.airflow_internals import NOTE_PREFIX, airflow_release
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 
 Fault = Exception | ErrorResponse
@@ -59,6 +60,7 @@ class Supervisor:
     :param runs: conf of each run, by DAG and run id.
     :param users: who started a run, or the run of the task that started it, where that was a user.
     :param by_tasks: the runs with a user that a task started.
+    :param user_of_tasks: who started the runs of the tasks that start runs, if that was a user.
     :param faults: asked in turn before anything else; the first that returns something wins.
     :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
     """
@@ -67,6 +69,8 @@ class Supervisor:
     runs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     users: dict[tuple[str, str], str] = field(default_factory=dict)
     by_tasks: set[tuple[str, str]] = field(default_factory=set)
+    user_of_tasks: str | None = None
+    notes: dict[tuple[str, str], str | None] = field(default_factory=dict)
     asked: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
@@ -76,10 +80,12 @@ class Supervisor:
         if isinstance(message, GetDagRun):
             key = message.dag_id, message.run_id
             by_hand = key in self.users and key not in self.by_tasks
+            is_manual = by_hand or airflow_release() < (3, 3)
             return SimpleNamespace(
                 conf=self.runs[key],
                 triggering_user_name=self.users.get(key),
-                run_type="manual" if by_hand else "operator_triggered",
+                run_type="manual" if is_manual else "operator_triggered",
+                note=self.notes.get(key, NOTE_PREFIX if key in self.by_tasks else None),
             )
         if not isinstance(message, TriggerDagRun):
             return None  # secrets that are to be masked
@@ -102,6 +108,10 @@ class Supervisor:
         if key in self.runs:
             return ErrorResponse(error=ErrorType.DAGRUN_ALREADY_EXISTS)
         self.runs[key] = message.conf or {}
+        self.notes[key] = message.note
+        if self.user_of_tasks is not None:
+            self.users[key] = self.user_of_tasks
+            self.by_tasks.add(key)
         self.on_start()
         return OKResponse(ok=True)
 

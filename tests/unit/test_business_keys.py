@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.airflow_internals import NOTE_PREFIX
 from airflow_provider_workflow.dispatch.dead_letters import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.routing import Routes
@@ -87,6 +90,52 @@ def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own
     assert ids(dispatched(bench)) == {"started": ["a", "c", "d", "e", "f"], "repeated": ["b", "g"]}
 
 
+@pytest.mark.parametrize(
+    ("values", "started"),
+    [
+        ([7, 7.0, "7"], ["0", "2"]),
+        ([{"of": [7, {"n": 1e3}]}, {"of": [7.0, {"n": 1000}]}], ["0"]),
+        ([1, "1", True, 1.5, 0], ["0", "1", "2", "3", "4"]),
+        ([["x", None], ["x", None]], ["0"]),
+        (["false", "false", 0.0, 0, -0.0], ["0", "2"]),
+    ],
+)
+def test_numbers_of_a_key_are_compared_by_their_value_at_every_depth(
+    bench: Workbench, values: list[Any], started: list[str]
+) -> None:
+    for number, value in enumerate(values):
+        bench.put(str(number), payload={"shop": "s", "value": value})
+    assert ids(dispatched(bench, once_per="[payload.shop, payload.value]"))["started"] == started
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("A-1", '"A-1"'),
+        (7.0, "7"),
+        (1.5, "1.5"),
+        (["s", "x", 7], '["s", "x", 7]'),
+        ({"b": [1], "a": "\u00e9"}, '{"a": "\\u00e9", "b": [1]}'),
+        (" A ", '" A "'),
+        (2**70, str(2**70)),
+    ],
+)
+def test_the_run_id_of_a_key_is_that_of_earlier_versions(bench: Workbench, key: Any, written: str) -> None:
+    put(bench, "a", key)
+    dispatched(bench)
+    expected = run_id_of(f'["payload.order_id", {written}]', bench.inbox_id, KEY_PREFIX)
+    assert list(bench.supervisor.runs) == [("handle", expected)]
+
+
+def test_a_key_of_thousands_of_levels_is_a_key(bench: Workbench) -> None:
+    key: Any = 7
+    for _ in range(2000):
+        key = [key]
+    routes = Routes("handle", None, "payload.order_id")
+    assert routes.key({"payload": {"order_id": key}}) is not None
+    assert routes.key({"payload": {"order_id": [*key, []]}}) is None
+
+
 def test_the_run_id_shows_nothing_of_the_key_and_no_message_or_other_inbox_has_it() -> None:
     run_id = run_id_of(json.dumps(["payload.to", "jane@example.com"]), "inbox", KEY_PREFIX)
     assert run_id.startswith(KEY_PREFIX)
@@ -135,7 +184,12 @@ def test_an_answer_that_is_lost_is_found_by_the_key(bench: Workbench) -> None:
     assert ids(dispatched(bench)) == {"repeated": ["b"]}
 
 
-def test_a_dead_letter_is_replayed_once_per_key(bench: Workbench) -> None:
+@pytest.mark.parametrize("version", [(3, 2), (3, 3)])
+def test_a_dead_letter_is_replayed_once_per_key(
+    bench: Workbench, release: Callable[[int, int], None], version: tuple[int, int]
+) -> None:
+    release(*version)
+    bench.supervisor.user_of_tasks = "jane"
     bench.allow_dead_letters(after=1)
     put(bench, "first", "A-0")
     for message_id in ("bad", "worse"):
@@ -168,8 +222,11 @@ def test_a_dead_letter_starts_no_run_with_an_id_of_somebody_else(bench: Workbenc
         Replay.of({**bench.dead_letters["a"], "target_run_id": run_id})
 
 
-@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
-def test_a_run_that_a_user_started_under_the_id_of_a_key_is_not_taken_for_it(bench: Workbench) -> None:
+@pytest.mark.parametrize("version", [(3, 2), (3, 3)])
+def test_a_run_that_a_user_started_under_the_id_of_a_key_is_not_taken_for_it(
+    bench: Workbench, release: Callable[[int, int], None], version: tuple[int, int]
+) -> None:
+    release(*version)
     key = "handle", run_id_of(json.dumps(["payload.order_id", "A-1"]), bench.inbox_id, KEY_PREFIX)
     bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id, "message": {"id": "x"}}
     bench.supervisor.users[key] = "jane"
@@ -177,6 +234,66 @@ def test_a_run_that_a_user_started_under_the_id_of_a_key_is_not_taken_for_it(ben
 
     assert ids(dispatched(bench)) == {"rejected": ["a"]}
     assert bench.states == {"a": "leased"}
+
+
+@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
+def test_a_run_of_a_user_is_not_taken_for_that_of_a_key_although_it_has_its_note(bench: Workbench) -> None:
+    key = "handle", run_id_of(json.dumps(["payload.order_id", "A-1"]), bench.inbox_id, KEY_PREFIX)
+    bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id, "message": {"id": "x"}}
+    bench.supervisor.users[key], bench.supervisor.notes[key] = "jane", f"{NOTE_PREFIX}x`"
+    put(bench, "a", "A-1")
+
+    assert ids(dispatched(bench)) == {"rejected": ["a"]}
+
+
+def test_a_run_without_a_message_is_not_that_of_a_key(bench: Workbench) -> None:
+    key = "handle", run_id_of(json.dumps(["payload.order_id", "A-1"]), bench.inbox_id, KEY_PREFIX)
+    bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id}
+    put(bench, "a", "A-1")
+
+    assert ids(dispatched(bench)) == {"rejected": ["a"]}
+
+
+def test_on_airflow_3_2_a_run_that_a_task_started_for_a_user_is_known_by_its_note(
+    bench: Workbench, release: Callable[[int, int], None]
+) -> None:
+    release(3, 2)
+    bench.supervisor.user_of_tasks = "jane"
+    for message_id, count in (("a", 0), ("b", 0), ("a", 1)):
+        put(bench, message_id, "A-1", lease_count=count)
+    assert ids(dispatched(bench)) == {"started": ["a"], "existing": ["a"], "repeated": ["b"]}
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_repeat_with_another_payload_is_a_warning_that_names_both_messages(
+    bench: Workbench, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    put(bench, "a", "A-1")
+    bench.put("b", payload={"order_id": "A-1", "ship_to": "a secret"}, lease_count=count)
+    bench.put("c", payload={"of": "a", "order_id": "A-1"}, lease_count=count)
+    dispatcher = dispatched(bench, counts=None)
+
+    assert ids(dispatcher) == {"started": ["a"], "repeated": ["b", "c"]}
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warnings == [
+        "Inbox orders: message b has the business key of message a, and another payload; its run is that of"
+        " message a, so this payload starts none"
+    ]
+    assert "secret" not in caplog.text
+
+
+def test_payloads_are_compared_as_airflow_stores_them(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for message_id in "ab":
+        bench.put(message_id, payload={"order_id": 1, "huge": 2**70, "whole": 7.0, "text": "\0"})
+    dispatched(bench, max_messages=1)
+    for conf in bench.supervisor.runs.values():
+        conf["message"]["payload_json"] = conf["message"]["payload_json"].replace("7.0", "7")
+    caplog.clear()
+
+    assert ids(dispatched(bench)) == {"repeated": ["b"]}
+    assert "another payload" not in caplog.text
 
 
 def test_operator_and_sensor_take_it_and_check_it_where_the_dag_is_parsed(bench: Workbench) -> None:
@@ -217,6 +334,15 @@ PARTS = "[payload.a && payload.b, payload.c]"
         ("payload.{customer: customer, order: order}", {"customer": "c1"}),
         ("payload.lines[*].order", {"lines": [{"sku": 1}]}),
         ("payload.is_order && payload.order", {"is_order": False}),
+        ("[payload.shop, payload.items[].sku]", {"shop": "s", "items": []}),
+        ("[payload.shop, payload.lines[*].id]", {"shop": "s", "lines": [{"qty": 1}]}),
+        ("payload.{shop: shop, order: order}", {"shop": "s", "order": {}}),
+        ("[payload.shop, payload.ref]", {"shop": "s", "ref": False}),
+        ("[payload.shop, payload.ref]", {"shop": "s", "ref": " \t"}),
+        ("[payload.shop, payload.ref]", {"shop": "s", "ref": [None]}),
+        ("[payload.shop, payload.ref]", {"shop": "s", "ref": [[], {"id": "null"}, [{"no": ""}]]}),
+        ("[payload.shop, to_string(payload.ref)]", {"shop": "s"}),
+        ("payload.ref", {"ref": "  "}),
     ],
 )
 def test_messages_in_which_a_part_of_the_key_is_missing_have_runs_of_their_own(

@@ -166,7 +166,6 @@ def test_a_hand_off_on_its_last_safe_delivery_becomes_one_if_the_target_is_missi
     assert bench.states == {"new": "available"}
 
 
-@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_run_that_a_user_made_up_is_not_the_run_of_the_message(bench: Workbench) -> None:
     bench.allow_dead_letters(after=1)
     bench.put("a", "good")
@@ -179,7 +178,6 @@ def test_a_run_that_a_user_made_up_is_not_the_run_of_the_message(bench: Workbenc
     assert dispatcher.counts.result["existing"]["count"] == 0
 
 
-@pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
 def test_a_dead_letter_that_a_user_made_up_is_not_that_of_the_message(bench: Workbench) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=2)

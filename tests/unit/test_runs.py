@@ -122,9 +122,6 @@ def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> No
             TaskRuns(ti).check_target("handle")
 
 
-BY_HAND = pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")
-
-
 @pytest.mark.parametrize(
     ("stored", "started", "is_found"),
     [
@@ -133,7 +130,7 @@ BY_HAND = pytest.mark.since(3, 3, "a type of its own for runs that tasks start,"
         ({"message": {"id": "other"}}, "by a task", False),
         ({"message": {"id": "1", "payload": 2}}, "by a task", True),
         ({"message": {"id": "1", "payload": 2}}, "by a task of a user", True),
-        pytest.param({"message": {"id": "1", "payload": 2}}, "by a user", False, marks=BY_HAND),
+        ({"message": {"id": "1", "payload": 2}}, "by a user", False),
     ],
 )
 def test_a_run_is_that_of_its_message_and_of_no_other(

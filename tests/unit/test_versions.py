@@ -34,7 +34,7 @@ FEATURES = {
         "a started run is a part of its task's trace, or with `trace_context` of the sender's"
     ),
     "a type of its own for runs that tasks start,": (
-        "a run that a user started under the id of a message is not taken for that of the message"
+        "a run of a user whose id and note imitate those of a message is not taken for its run"
     ),
     "the run types that a DAG allows": "`allowed_run_types` of a target are checked",
 }
