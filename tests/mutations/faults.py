@@ -41,6 +41,10 @@ OF_DISPATCH = faults(
             "acknowledge a message whose run was rejected": returning("True", after="reject"),
             "acknowledge an unmatched message": returning("True", after="leave_unmatched"),
             "start runs of messages that do not fit the schema": dropped("limited"),
+            "blame a message for the expression whose check is too slow": becomes(
+                "Reason.EXPRESSION if isinstance(error, UnroutableError) else Reason.INVALID",
+                "Reason.EXPRESSION",
+            ),
             "lease many messages after a target with a found run has rejected one": dropped("discard"),
         },
         "Rejections.bury_undecided": {
@@ -80,6 +84,15 @@ OF_DISPATCH = faults(
         "Dispatcher._work_on": {
             "lease the messages again that this drain left to their lease": becomes(
                 "min(self._ends_at, lease.ends_at)", "self._ends_at"
+            ),
+        },
+        "_Timer.is_over": {
+            "let a check take any time": becomes("_ > MAX_CHECK_SECONDS", "False"),
+        },
+        "Routes.key": {
+            "take a key with an empty part for a key": becomes("any(map(_is_empty, parts))", "False"),
+            "give a whole float another key than its integer": becomes(
+                "any_json.with_whole_numbers(self._key(message))", "self._key(message)"
             ),
         },
         "InboxRuns.run_id": {
@@ -165,6 +178,19 @@ OF_DISPATCH = faults(
 """In the code that the histories of ``tests/simulation`` play, which must notice them too."""
 FAULTS = OF_DISPATCH + faults(
     {
+        "clock.cpu_seconds": {
+            "blame a message for the time in which its process was stopped": becomes(
+                "time.thread_time()", "time.monotonic()"
+            ),
+        },
+        "limited": {
+            "let the timer of a check run on": dropped("stop"),
+        },
+        "is_started_by_hand": {
+            "take a run of a user for that of a message on Airflow 3.2": becomes(
+                "str(run.note).startswith(NOTE_PREFIX)", "True"
+            ),
+        },
         "TaskRuns._existing": {
             "take any run with the id of a message for its run": becomes(
                 "existing_start(...)", "Start.EXISTING"

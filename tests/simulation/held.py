@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.keys import business_key
 from tests.simulation.plan import ONCE_PER
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def key_of(conf: dict[str, Any]) -> Key:
 
 def run_id_of_key(key: Any, inbox_id: str) -> str:
     """The run id of a business key, as ``docs/promise.md`` has it."""
-    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{json.dumps([ONCE_PER, key])}".encode()).hexdigest()
+    written = json.dumps([ONCE_PER, business_key(key)])
+    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{written}".encode()).hexdigest()
     return f"workflow__key__{digest}"
 
 
@@ -54,7 +56,8 @@ class Held:
     :param refused: messages whose run Airflow rejected, or could not start.
     :param unended: messages for which an acknowledgement or release failed.
     :param released: messages whose release was requested.
-    :param undecided: messages that could not become dead letters, as Airflow or the dead-letter DAG failed.
+    :param undecided: messages that could not become dead letters: Airflow or the dead-letter DAG failed, or a
+        check used up the lease.
     """
 
     lease_id: str
@@ -117,6 +120,12 @@ class Seen:
     failed_acks: dict[tuple[str, str], WorkflowError] = field(default_factory=dict)
     has_failed_ack: bool = False
     owes_acknowledgement: bool = False
+
+    def has_checked(self, now: float) -> None:
+        """The check of a message has ended: with the lease no message of it can be decided about any more."""
+        for held in self.leases:
+            if now >= held.known_until - MARGIN_SECONDS:
+                held.undecided.update(held.counts)
 
     def went_on(self) -> None:
         """It leases or starts more, though an acknowledgement may have failed."""

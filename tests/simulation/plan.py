@@ -8,12 +8,16 @@ from random import Random
 from typing import Any
 
 from tests.simulation.airflow import BROKEN, IMPORT_ERROR, MISSING, REJECTS
+from tests.simulation.keys import EMPTY, FULL
 
 RELEASES = ((3, 2), (3, 3), (3, 4))
 POKE, DEFERRED, OPERATOR = "poke", "deferred", "operator"
 KINDS = (POKE, POKE, DEFERRED, DEFERRED, OPERATOR)
 NORMAL, POISON, UNMATCHED, UNROUTABLE = "normal", "poison", "unmatched", "unroutable"
 INVALID = "invalid"
+SLOW = "slow"
+CPU_SECONDS = "cpu_seconds"
+"""In a payload: what its check takes."""
 KILLER = "killer"
 DEAD_LETTERS = "dead"
 MATCH = "length(payload.items) > `0`"
@@ -40,8 +44,8 @@ ITEMS: dict[str, Any] = {UNMATCHED: [], UNROUTABLE: 7}
 @dataclass(frozen=True)
 class PlannedMessage:
     """
-    :param kind: whether Airflow rejects it, no route takes it, it does not fit the schema, or it kills the
-        process that starts its run.
+    :param kind: whether Airflow rejects it, no route takes it, it does not fit the schema, its check takes
+        too long, or it kills the process that starts its run.
     :param at: seconds after the beginning.
     :param count: deliveries that it has behind it by then.
     """
@@ -205,6 +209,10 @@ def choose(seed: int) -> Plan:
         _with_killers(random, plan)
     elif seed % 20 == 7:
         _without_counts(plan)
+    elif seed % 20 == 3:
+        _with_slow_checks(random, plan)
+    elif seed % 20 == 8:
+        _with_parts_of_keys(random, plan)
     return plan
 
 
@@ -289,6 +297,35 @@ def _with_killers(random: Random, plan: Plan) -> None:
     ]
     plan.disturbed_for, plan.harm, plan.quarantine_after = 1200.0, 0.0, 5
     plan.unmatched, plan.spares_sound = "dead_letter", True
+
+
+def _with_slow_checks(random: Random, plan: Plan) -> None:
+    """Messages whose check takes too long, at times longer than a lease, among many that are sound."""
+    _use_defaults(random, plan)
+    plan.dead_letter_dag_id = random.choice((None, DEAD_LETTERS, DEAD_LETTERS))
+    number, outlasts = random.randint(10, 60), random.random() < 0.3
+    seconds = [random.choice((0.0, 0.0, 0.5, 4.9)) for _ in range(number)]
+    for position in random.sample(range(number), 1 if outlasts else random.randint(1, 3)):
+        seconds[position] = random.uniform(100.0, 3000.0) if outlasts else random.uniform(5.1, 20.0)
+    plan.messages = [
+        message_of("m", each, SLOW if taken > 5 else NORMAL, cpu_seconds=taken)
+        for each, taken in enumerate(seconds)
+    ]
+    plan.disturbed_for, plan.harm = 1200.0, random.choice((0.0, 0.5))
+    plan.most_kills, plan.longest_wait = random.randint(0, 4), None if outlasts else 900.0
+
+
+def _with_parts_of_keys(random: Random, plan: Plan) -> None:
+    """Keys of two parts, of which one may be empty, together with a dead-letter DAG."""
+    _with_keys(random, plan)
+    plan.dead_letter_dag_id, number = DEAD_LETTERS, len(plan.messages)
+    odd = random.choices((None, POISON, SLOW), (16, 1, 1), k=number)
+    for each, (message, kind) in enumerate(zip(plan.messages, odd, strict=True)):
+        # The target takes a run of the key of a message that it would reject.
+        first, second = random.choice("st"), random.choice(FULL if random.random() < 0.6 else EMPTY)
+        key = None if kind else random.choice(([first, second], {"shop": first, "order": second}, second))
+        more = {"key": key, CPU_SECONDS: 6.0 if kind == SLOW else 0.0}
+        plan.messages[each] = message_of("m", each, kind or message.kind, message.at, **more)
 
 
 def _without_counts(plan: Plan) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_provider_workflow import clock, observers, pytest_plugin
-from airflow_provider_workflow.dispatch import lease, routing, runs
+from airflow_provider_workflow.dispatch import cpu_limit, lease, routing, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.operators import base
 from tests.simulation import invariants
 from tests.simulation.plan import Plan, choose
-from tests.simulation.tasks import CHECK
+from tests.simulation.tasks import check
 from tests.simulation.world import World
 
 PACKAGE = "airflow_provider_workflow"
@@ -46,7 +46,8 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (lease, "report_quarantined", lambda *_, **__: []),
     (lease, "quarantine_check_seconds", lambda: 300.0),
     (observers, "tell", lambda *_, **__: None),
-    (base, "check_schema", lambda *_: CHECK),  # it compiles a schema for each sensor
+    (base, "check_schema", lambda *_: check),  # it compiles a schema for each sensor
+    (cpu_limit, "_is_interruptible", lambda: False),
     (routing, "matcher", cache(routing.matcher)),
     (queues, "uuid", _UUIDS),
     (inboxes, "uuid", _UUIDS),

@@ -60,6 +60,7 @@ class Process(greenlet):
     :param stopped: whether it was killed, frozen or ended.
     :param delayed_until: end of the last time that it was frozen, or waited for a slow call.
     :param turn: how often it went on.
+    :param cpu_seconds: CPU time that it has used.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Process(greenlet):
     ended: bool = False
     signal: BaseException | None = None
     turn: int = 0
+    cpu_seconds: float = 0.0
 
     def harm(self, what: str) -> None:
         """Note that something disturbed this process."""

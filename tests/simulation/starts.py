@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.airflow import DEAD_LETTER, WORKING
 from tests.simulation.held import MARGIN_SECONDS, Held, Key, Seen, key_of, run_id_of, run_id_of_key
-from tests.simulation.plan import INVALID, NORMAL, POISON, UNMATCHED, UNROUTABLE
+from tests.simulation.keys import runs_of
+from tests.simulation.plan import INVALID, NORMAL, POISON, SLOW, UNMATCHED, UNROUTABLE
 
 if TYPE_CHECKING:
     from tests.simulation.airflow import Run
@@ -202,11 +203,13 @@ class Starts:
         """A run of a target, or of the dead-letter DAG, was stored."""
         key = inbox_id, message_id = key_of(run.conf)
         message, identity = self.world.messages.get(key), self.world.identity(key)
-        earlier = [*self.ledger.runs[identity], *self.ledger.dead_letters[key]]
+        is_dead_letter = run.dag_id == self.world.plan.dead_letter_dag_id
+        earlier = self.ledger.runs[identity]
+        earlier = [*(runs_of(key, earlier) if is_dead_letter else earlier), *self.ledger.dead_letters[key]]
         if earlier and not self._may_have_both(process, run, earlier):
             self.must(False, process, 2, f"a second run of {message_id}: {run.dag_id} {run.run_id}")
         self.must(message is not None, process, 2, f"a run of {message_id}, which the inbox never had")
-        if run.dag_id == self.world.plan.dead_letter_dag_id:
+        if is_dead_letter:
             self.ledger.dead_letters[key].append(run)
             expected = run_id_of(message_id, inbox_id, "workflow__dead__")
             self.must(run.run_id == expected, process, 2, f"run id {run.run_id}")
@@ -274,7 +277,7 @@ class Starts:
     def _is_at_fault(self, process: Process, key: Key, kind: str, reason: str) -> bool:
         if kind == UNMATCHED:
             return reason == "unmatched" and self.world.plan.unmatched == "dead_letter"
-        if kind in (UNROUTABLE, INVALID):
+        if kind in (UNROUTABLE, INVALID, SLOW):
             return reason == ("expression" if kind == UNROUTABLE else "invalid")
         # The same drain has started a run of the target that rejected the message.
         of_drain = {each for each in self.rejections[key] if each[1:] == _poll_of(process)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from greenlet import getcurrent
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import WorkflowError
@@ -21,7 +22,7 @@ from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import drain_inbox
 from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.simulation.plan import MATCH, OPERATOR, POKE, SCHEMA, Plan
+from tests.simulation.plan import CPU_SECONDS, MATCH, OPERATOR, POKE, SCHEMA, Plan
 from tests.simulation.service import Hook
 
 if TYPE_CHECKING:
@@ -33,7 +34,17 @@ T = TypeVar("T")
 
 SETTLE_SECONDS = 6.0
 TIMEOUT_SECONDS = 4 * 3600.0
-CHECK = checker(SCHEMA)
+_CHECK = checker(SCHEMA)
+
+
+def check(payload: Any) -> None:
+    """The check of the schema, which takes the CPU time that the payload names."""
+    if isinstance(payload, dict) and (seconds := payload.get(CPU_SECONDS)):
+        process: Any = getcurrent()
+        clock.sleep(seconds)
+        process.cpu_seconds += seconds
+        process.seen.has_checked(clock.now())
+    _CHECK(payload)
 
 
 class Deferred(Exception):
@@ -129,7 +140,7 @@ class Try:
             rules = DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
         limits = Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
         given: Any = hook, self.inbox, routes, TaskRuns(ti), limits
-        dispatcher = Dispatcher(*given, attempt=ti.try_number, check_payload=CHECK, dead_letter_rules=rules)
+        dispatcher = Dispatcher(*given, attempt=ti.try_number, check_payload=check, dead_letter_rules=rules)
 
         def on_kill() -> None:
             if dispatcher.working:

@@ -14,6 +14,7 @@ from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 from tests.simulation.airflow import WORKING, Airflow
 from tests.simulation.held import Key, key_of
+from tests.simulation.keys import business_key
 from tests.simulation.ledger import Ledger
 from tests.simulation.listeners import Listener
 from tests.simulation.plan import KILLER, NORMAL, POISON, Episode, Plan, PlannedMessage, message_of
@@ -41,6 +42,9 @@ class SimulatedClock(RulesClock):
 
     def monotonic(self) -> float:
         return self.scheduler.now
+
+    def cpu_seconds(self) -> float:
+        return float(getattr(getcurrent(), "cpu_seconds", 0.0))
 
     def sleep(self, seconds: float) -> None:
         self.scheduler.pause(seconds)
@@ -263,9 +267,9 @@ class World(Scene):
         """What has one run: a message, or all messages of its inbox with the same business key."""
         message = self.messages.get(key)
         is_alone = message is None or self.plan.once_per is None or message.kind != NORMAL
-        if is_alone or message.payload.get("key") in (None, ""):
+        if is_alone or (business := business_key(message.payload.get("key"))) is None:
             return key
-        return key[0], f"key {message.payload['key']!r}"
+        return key[0], f"key {business!r}"
 
     def capacity(self) -> float:
         """Runs that the targets may have more."""
