@@ -29,6 +29,10 @@ PARENT_TRACE = "airflow/dagrun_parent_trace_context"
 """Entry of a conf: the trace context, in W3C's form, that the run becomes a part of (Airflow 3.4)."""
 NOTE_PREFIX = "Message `"
 """The beginning of the note of each run that is started for a message: the id follows, as code."""
+
+
+DEFAULT_POOL = "default_pool"
+"""The pool of a task that names none."""
 LONGEST_NOTE = 1000
 """Characters of the note of a run. PostgreSQL rejects the run of a longer one."""
 
@@ -75,6 +79,13 @@ def has_teams() -> bool:
     from airflow.configuration import conf
 
     return bool(conf.getboolean("core", "multi_team", fallback=False))
+
+
+def default_retries() -> int:
+    """The retries of a task that names none."""
+    from airflow.configuration import conf
+
+    return int(conf.getint("core", "default_task_retries", fallback=0))
 
 
 # The supervisor of a task or a triggerer
@@ -299,6 +310,14 @@ def files_with_import_errors() -> list[str]:
 
     with database_session() as session:
         return sorted(filter(None, session.scalars(select(ParseImportError.filename))))
+
+
+def pool_names(session: Session) -> set[str]:
+    """The pools of Airflow."""
+    from airflow.models.pool import Pool
+    from sqlalchemy import select
+
+    return set(session.scalars(select(Pool.pool)))
 
 
 def count_triggers(path: str) -> int:

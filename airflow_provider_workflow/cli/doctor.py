@@ -1,12 +1,12 @@
-"""``doctor``: examines a connection, its inboxes and the DAGs that use it."""
+"""``doctor``: examines connections, their inboxes and the DAGs that use them."""
 
 from __future__ import annotations
 
 import shlex
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow import airflow_internals, clock, types
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.common import Exit, hook_of
+from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.advice import DROPPED, INBOX_SCOPE, SCOPE_FIX, fix_of_pause, reason_of
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
@@ -26,7 +26,7 @@ from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.lease import delivery_count
-from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
@@ -55,26 +55,47 @@ class Finding(NamedTuple):
 
 @dataclass
 class Subject:
-    """What is examined; checks set ``hook`` and ``inboxes`` for later ones."""
+    """
+    A connection that is examined; checks set ``hook`` and ``inboxes`` for later ones.
 
-    args: Namespace
+    :param inbox: id or name of the only inbox to examine; None for all.
+    :param uses: the uses of deployed DAGs that may be of this connection; None if they are unknown.
+    """
+
+    conn_id: str
+    inbox: str | None = None
+    uses: Sequence[InboxUse] | None = None
     hook: WorkflowHook = field(init=False)
     inboxes: list[types.Inbox] | None = None
 
     def command(self, text: str) -> str:
         """A command for this connection, to be pasted."""
-        conn_id = self.args.conn_id
-        option = "" if conn_id == "workflow_default" else f" --conn-id {shlex.quote(conn_id)}"
+        option = "" if self.conn_id == DEFAULT_CONN_ID else f" --conn-id {shlex.quote(self.conn_id)}"
         return f"airflow-workflow {text}{option}"
+
+
+@dataclass
+class Deployment:
+    """
+    What is examined of Airflow.
+
+    :param conn_id: the connection that a listener may have meant which names another one.
+    :param deployed: all uses of deployed DAGs.
+    :param uses: those that may be of an examined connection and inbox.
+    """
+
+    conn_id: str
+    deployed: Sequence[InboxUse]
+    uses: Sequence[InboxUse] = ()
 
 
 def doctor(args: Namespace) -> int:
     """
-    Examine a connection.
+    Examine connections and the deployment.
 
-    :return: 0 if no check failed.
+    :return: 0 if no check failed or was skipped.
     """
-    findings = sorted(_examine(Subject(args)), key=lambda finding: list(STYLES).index(finding.status))
+    findings = sorted(_examine(args), key=lambda finding: list(STYLES).index(finding.status))
     counts = Counter(finding.status for finding in findings)
     if args.output in ("json", "yaml"):
         output.show(args.output, [finding._asdict() for finding in findings])
@@ -82,8 +103,9 @@ def doctor(args: Namespace) -> int:
         for finding in findings:
             _print(finding)
         warnings = "warning" if counts[WARNING] == 1 else "warnings"
-        output.write(f"{counts[FAILED]} failed, {counts[WARNING]} {warnings}, {counts[OK]} ok")
-    return Exit.FAULT if counts[FAILED] else Exit.OK
+        skipped = f"{counts[SKIPPED]} skipped, " if counts[SKIPPED] else ""
+        output.write(f"{counts[FAILED]} failed, {counts[WARNING]} {warnings}, {skipped}{counts[OK]} ok")
+    return Exit.FAULT if counts[FAILED] or counts[SKIPPED] else Exit.OK
 
 
 def _print(finding: Finding) -> None:
@@ -98,17 +120,52 @@ def _print(finding: Finding) -> None:
     output.write(capture.get())
 
 
-def _examine(subject: Subject) -> Iterator[Finding]:
-    """Run the checks; one of ``NEEDED`` ends its chain if it fails."""
-    for chain in CHAINS:
-        for check in chain:
-            findings = list(_run(check, subject))
-            yield from findings
-            if check in NEEDED and any(finding.status in (FAILED, SKIPPED) for finding in findings):
-                break
+def _examine(args: Namespace) -> Iterator[Finding]:
+    """Examine each connection that is given, or that a deployed DAG uses, and the deployment."""
+    deployed: list[InboxUse] | None = None
+    if not args.no_airflow:
+        with suppress(Exception), airflow_internals.database_session() as session:  # see _database
+            deployed = list(inbox_uses(session))
+    subjects = [
+        Subject(conn_id, args.inbox, deployed and [use for use in deployed if use.conn_id in (None, conn_id)])
+        for conn_id in _connections_of(args, deployed or [])
+    ]
+    for subject in subjects:
+        for finding in _chain(OF_CONNECTION, subject):
+            several = f"{finding.check} of {subject.conn_id}"
+            yield finding if len(subjects) == 1 else finding._replace(check=several)
+    if not args.no_airflow:
+        uses = dict.fromkeys(use for subject in subjects for use in _uses_of(subject))
+        yield from _chain(OF_AIRFLOW, Deployment(subjects[0].conn_id, deployed or [], list(uses)))
 
 
-def _run(check: Check, subject: Subject) -> Iterator[Finding]:
+def _connections_of(args: Namespace, deployed: Iterable[InboxUse]) -> list[str]:
+    """The connection that is given, and those that deployed DAGs use, if they exist; else the default one."""
+    if args.inbox is not None:
+        return [args.conn_id or DEFAULT_CONN_ID]
+    used = sorted({use.conn_id for use in deployed if use.conn_id is not None and _exists(use.conn_id)})
+    given = used if args.conn_id is None else [args.conn_id, *used]
+    return list(dict.fromkeys(given)) or [DEFAULT_CONN_ID]
+
+
+def _exists(conn_id: str) -> bool:
+    try:
+        WorkflowHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return False
+    return True
+
+
+def _chain(chain: Sequence[Callable[[Any], Iterator[Finding]]], subject: Any) -> Iterator[Finding]:
+    """Run checks; one of ``NEEDED`` ends the chain if it fails."""
+    for check in chain:
+        findings = list(_run(check, subject))
+        yield from findings
+        if check in NEEDED and any(finding.status in (FAILED, SKIPPED) for finding in findings):
+            break
+
+
+def _run(check: Callable[[Any], Iterator[Finding]], subject: Any) -> Iterator[Finding]:
     try:
         yield from check(subject)
     except ConfigurationError as error:
@@ -120,10 +177,10 @@ def _run(check: Check, subject: Subject) -> Iterator[Finding]:
 
 def _connection(subject: Subject) -> Iterator[Finding]:
     """The fields of the connection."""
-    subject.hook = hook_of(subject.args)
+    subject.hook = WorkflowHook(subject.conn_id)
     settings = subject.hook.settings
-    yield Finding("connection", OK, f"{subject.args.conn_id}, grant {settings.grant}")
-    extra = subject.hook.get_connection(subject.args.conn_id).extra_dejson
+    yield Finding("connection", OK, f"{subject.conn_id}, grant {settings.grant}")
+    extra = subject.hook.get_connection(subject.conn_id).extra_dejson
     for name in extra.keys() - {*EXTRA_FIELDS}:
         detail = f"the field {name!r} of Extra has no effect{_meant(name, EXTRA_FIELDS)}"
         yield Finding("connection", WARNING, detail, "correct or remove it")
@@ -170,7 +227,7 @@ def _inbox_api(subject: Subject) -> Iterator[Finding]:
     else:
         none = "" if subject.inboxes else "; there are no inboxes yet"
         yield Finding("inbox_api", OK, f"it accepts the access token{none}")
-        if (name := subject.args.inbox) is not None:
+        if (name := subject.inbox) is not None:
             listed, id_or_name = subject.inboxes, name.lower() if inboxes.is_id(name) else name
             subject.inboxes = [inbox for inbox in listed if id_or_name in _names(inbox)]
             if not subject.inboxes:
@@ -255,19 +312,19 @@ def _state(subject: Subject, inbox: types.Inbox, quoted: str) -> tuple[str, str,
     return WARNING, detail, OTHER_STATES.get(status, "update the provider: the state is new")
 
 
-def _database(_: Subject) -> Iterator[Finding]:
+def _database(_: Deployment) -> Iterator[Finding]:
     """Airflow's metadata database."""
     try:
         airflow_internals.triggerer_heartbeats()
     except Exception as error:
         # Only the type: the text may quote the database's URL with its password.
-        # Not a failure: workers have no access to the database.
+        # Not a failure: workers have no access to the database. But nothing is known of the rest.
         detail = f"it cannot be read from here: {type(error).__name__}"
-        fix = "for triggerer and DAGs, run doctor where airflow db check succeeds"
+        fix = "run doctor where airflow db check succeeds, or leave triggerer and DAGs out (--no-airflow)"
         yield Finding("database", SKIPPED, detail, fix)
 
 
-def _triggerer(_: Subject) -> Iterator[Finding]:
+def _triggerer(_: Deployment) -> Iterator[Finding]:
     """Whether a triggerer is alive."""
     now = datetime.fromtimestamp(clock.now(), UTC)
     threshold = conf.getfloat("triggerer", "triggerer_health_check_threshold", fallback=30.0)
@@ -286,47 +343,59 @@ def _triggerer(_: Subject) -> Iterator[Finding]:
     )
 
 
-def _dag_files(_: Subject) -> Iterator[Finding]:
+def _dag_files(_: Deployment) -> Iterator[Finding]:
     """DAG files that Airflow cannot import."""
     if files := airflow_internals.files_with_import_errors():
         yield Finding("dag files", WARNING, f"cannot be imported: {', '.join(files)}", SEE_IMPORT_ERRORS)
 
 
-def _dags(subject: Subject) -> Iterator[Finding]:
+def _dags(deployment: Deployment) -> Iterator[Finding]:
     """Listeners, their targets, and dead-letter DAGs."""
     with airflow_internals.database_session() as session:
-        deployed = list(inbox_uses(session))
-        uses = [use for use in deployed if _concerns(subject, use)]
         problems = {
             f"{role} {dag_id}": _problem(role, dag_id, airflow_internals.dag_row(dag_id, session), origin)
-            for (role, dag_id), origin in _roles(uses).items()
+            for (role, dag_id), origin in _roles(deployment.uses).items()
         }
+        pools = airflow_internals.pool_names(session)
     yield from filter(None, problems.values())
     sound = [check for check, problem in problems.items() if problem is None]
     if sound:
         yield Finding("dags", OK, f"deployed and unpaused: {', '.join(sound)}")
-    yield from _missing_connections(subject.args.conn_id, deployed)
-    yield from _listeners(subject, uses)
+    yield from _missing_connections(deployment)
+    for use in deployment.uses:
+        for detail, fix in _risks(use, pools):
+            yield Finding(f"task {use.dag_id}.{use.task_id}", WARNING, detail, fix)
 
 
-def _missing_connections(conn_id: str, deployed: Iterable[InboxUse]) -> Iterator[Finding]:
+def _missing_connections(deployment: Deployment) -> Iterator[Finding]:
     """Other connections that Airflow does not have."""
-    for dag_id, other in dict.fromkeys((use.dag_id, use.conn_id or conn_id) for use in deployed):
-        try:
-            if other != conn_id:
-                WorkflowHook.get_connection(other)
-        except AirflowNotFoundException:
+    conn_id = deployment.conn_id
+    for dag_id, other in dict.fromkeys((use.dag_id, use.conn_id or conn_id) for use in deployment.deployed):
+        if other != conn_id and not _exists(other):
             detail = f"it uses the connection {other!r}, which does not exist{_meant(other, [conn_id])}"
             yield Finding(f"listener {dag_id}", FAILED, detail, "correct its id, or add it to Airflow")
 
 
-def _concerns(subject: Subject, use: InboxUse) -> bool:
-    """Whether a use may be one of the examined connection and inbox."""
-    if use.conn_id not in (None, subject.args.conn_id):
-        return False
-    if subject.args.inbox is None:
-        return True
-    return use.inbox in {None, subject.args.inbox}.union(*map(_names, subject.inboxes or []))
+def _risks(use: InboxUse, pools: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Arguments of Airflow, often of ``default_args``, that keep a task from its work; and their fixes."""
+    of_task = "from the task and its default_args"
+    if use.retries == 0:
+        yield "it has no retries: each transient error fails its run", f"remove retries=0 {of_task}"
+    if use.pool is not None and use.pool not in pools:
+        fix = f"create it (airflow pools set {shlex.quote(use.pool)} 16 listeners), or correct pool"
+        yield f"its pool {use.pool!r} does not exist: it never starts", fix
+    if use.depends_on_past:
+        detail = "depends_on_past is set: after a failed run it never starts again"
+        yield detail, f"remove depends_on_past {of_task}"
+    if not use.pushes_xcom:
+        detail = "do_xcom_push=False: its result is lost, and it repeats alarms"
+        yield detail, f"remove do_xcom_push=False {of_task}"
+
+
+def _uses_of(subject: Subject) -> list[InboxUse]:
+    """The uses that may be of the examined connection and inbox."""
+    uses, names = subject.uses or [], {None, subject.inbox}.union(*map(_names, subject.inboxes or []))
+    return [use for use in uses if subject.inbox is None or use.inbox in names]
 
 
 def _names(inbox: types.Inbox) -> set[str]:
@@ -360,10 +429,11 @@ def _problem(role: str, dag_id: str, dag: Any, origin: str) -> Finding | None:
     return None
 
 
-def _listeners(subject: Subject, uses: Sequence[InboxUse]) -> Iterator[Finding]:
+def _listeners(subject: Subject) -> Iterator[Finding]:
     """Inboxes that do not exist, have no listener, or several."""
-    if subject.inboxes is None:
+    if subject.inboxes is None or subject.uses is None:
         return
+    uses = _uses_of(subject)
     for dag_id, inbox in dict.fromkeys((use.dag_id, use.inbox) for use in uses if use.conn_id):
         if inbox is not None and not any(inbox in _names(listed) for listed in subject.inboxes):
             detail = f"it listens to the inbox {inbox!r}, which does not exist"
@@ -382,10 +452,7 @@ def _listeners(subject: Subject, uses: Sequence[InboxUse]) -> Iterator[Finding]:
             yield Finding(check, WARNING, detail, fix)
 
 
-Check = Callable[[Subject], Iterator[Finding]]
-CHAINS: tuple[tuple[Check, ...], ...] = (
-    (_connection, _token, _inbox_api, _inbox_states),
-    (_database, _triggerer, _dag_files, _dags),
-)
+OF_CONNECTION = (_connection, _token, _inbox_api, _inbox_states, _listeners)
+OF_AIRFLOW = (_database, _triggerer, _dag_files, _dags)
 NEEDED = (_connection, _token, _inbox_api, _database)
 """The checks on which the later ones of their chain depend."""

@@ -273,10 +273,20 @@ COMMANDS = (
     },
     _action(
         "doctor",
-        "Examine a connection, and report each problem with its fix",
+        "Examine connections and the deployment, and report each problem with its fix",
         "doctor.doctor",
-        _arg("--inbox", metavar="INBOX", help="examine only this inbox (default: all)"),
-        *COMMON,
+        _arg(
+            "--conn-id",
+            metavar="ID",
+            help="examine this Airflow connection too (default: those that deployed DAGs use)",
+        ),
+        _arg("--inbox", metavar="INBOX", help="examine only this inbox of the connection (default: all)"),
+        _arg(
+            "--no-airflow",
+            action="store_true",
+            help="leave out triggerer and DAGs, as where the metadata database cannot be read",
+        ),
+        OUTPUT,
     ),
     _action(
         "guess",

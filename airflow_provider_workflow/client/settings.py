@@ -302,6 +302,19 @@ def _verify(value: Any, problems: list[str]) -> bool | str:
     return word
 
 
+def without_file_reasons(error: ConfigurationError) -> ConfigurationError:
+    """
+    The error, which says of the file of ``verify`` only that it cannot be used.
+
+    For users who may edit the connection, but must not learn which files the machine has.
+    """
+    beginning = OF_VERIFY.partition("{reason}")[0]
+    unusable = OF_VERIFY.format(reason="cannot be used")
+    return ConfigurationError(
+        [unusable if problem.startswith(beginning) else problem for problem in error.problems]
+    )
+
+
 def settings_of(connection: Any, conn_id: str) -> Settings:
     """
     The checked settings of a connection.

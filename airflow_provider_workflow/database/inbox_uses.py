@@ -37,6 +37,11 @@ class InboxUse:
     :param inbox: id or name; None if known only at run time.
     :param targets: the target DAGs that are known before run time.
     :param dead_letter_dag_id: its dead-letter DAG, if that is known before run time.
+    :param task_id: its task; "" for an asset watcher.
+    :param retries: of the task; None for an asset watcher.
+    :param pool: of the task; None for an asset watcher.
+    :param depends_on_past: whether the task waits for its earlier run.
+    :param pushes_xcom: whether the result of the task is stored.
     """
 
     dag_id: str
@@ -45,6 +50,11 @@ class InboxUse:
     inbox: str | None
     targets: tuple[str, ...] = ()
     dead_letter_dag_id: str | None = None
+    task_id: str = ""
+    retries: int | None = None
+    pool: str | None = None
+    depends_on_past: bool = False
+    pushes_xcom: bool = True
 
     def may_be_of(self, connection_id: str, inbox_id: str, name: str | None) -> bool:
         """Whether this may be a use of an inbox, whose name is None if it is unknown."""
@@ -94,6 +104,12 @@ def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
         _inbox(own),
         tuple(target for target in targets if _known(target)),
         _known(own.get("dead_letter_dag_id")),
+        task_id=str(fields.get("task_id")),
+        # Airflow leaves out what is the default.
+        retries=own.get("retries", airflow_internals.default_retries()),
+        pool=str(own.get("pool", airflow_internals.DEFAULT_POOL)),
+        depends_on_past=bool(own.get("depends_on_past")),
+        pushes_xcom=bool(own.get("do_xcom_push", True)),
     )
 
 

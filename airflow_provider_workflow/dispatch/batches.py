@@ -170,8 +170,7 @@ class Batches:
                 self.inbox,
                 f"no message is available, with {counted(leased, 'message')} still leased: an earlier try of"
                 " this task failed (its log has the cause) or was killed, or another task has leased them."
-                " Leased messages are redelivered when their leases expire; a retry of this task processes"
-                " them",
+                " They are redelivered when their leases expire; a retry of this task processes them",
             )
 
     # Calling

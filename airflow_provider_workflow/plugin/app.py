@@ -9,6 +9,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.plugin import access, dead_letters, page
@@ -83,7 +84,7 @@ def application() -> FastAPI:
             dependencies=[*of_all, access.MAY_EDIT, Depends(_requires_page)],
         )
     app.mount("/static", _Modules(directory=STATIC, check_dir=False))
-    for kind in (PageError, TargetError, RequestValidationError, Exception):
+    for kind in (PageError, TargetError, RequestValidationError, 404, 405, Exception):
         app.add_exception_handler(kind, _failed)
     return app
 
@@ -100,6 +101,9 @@ def _shown(error: Exception) -> PageError:
         return error
     if isinstance(error, TargetError):
         return PageError(503, "service_error", str(error), "try again later", ASSUMED_WAIT_SECONDS)
+    if isinstance(error, HTTPException):  # of status 404 or 405: an id with a slash leads to no route
+        title = "There is no such connection or inbox"
+        return PageError(404, "not_found", title, "correct the address, or begin at the list of inboxes")
     if isinstance(error, RequestValidationError):
         return invalid("The request is not what this page sends")
     title = "This request failed for a reason that the page does not know"

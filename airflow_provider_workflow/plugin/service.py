@@ -23,10 +23,10 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.inboxes import at_inbox, pages
 from airflow_provider_workflow.client.over_requests import WorkflowClient
-from airflow_provider_workflow.client.settings import USER_GRANT, settings_of
+from airflow_provider_workflow.client.settings import USER_GRANT, settings_of, without_file_reasons
 from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.database.dag_runs import database
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
@@ -160,6 +160,8 @@ def connected(connection_id: str) -> Iterator[WorkflowClient]:
             store=VariableStore(settings) if settings.grant == USER_GRANT else None,
         ) as client:
             yield client
+    except ConfigurationError as error:
+        raise of_service(without_file_reasons(error)) from None
     except WorkflowError as error:
         raise of_service(error) from None
     except ValueError as error:

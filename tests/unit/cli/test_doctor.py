@@ -15,6 +15,7 @@ from airflow.models.errors import ParseImportError
 from airflow.sdk import DAG, AssetWatcher
 from airflow.utils.session import create_session
 
+from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.cli import doctor as module
 from airflow_provider_workflow.cli.doctor import Finding, Subject
@@ -161,12 +162,83 @@ def test_a_check_that_breaks_is_a_finding_that_quotes_nothing(
         yield Finding("first", "ok", "fine")
         raise RuntimeError("with a secret in it")
 
-    monkeypatch.setattr(module, "CHAINS", ((_first, _first), (_first,)))
+    monkeypatch.setattr(module, "OF_CONNECTION", (_first, _first))
+    monkeypatch.setattr(module, "OF_AIRFLOW", (_first,))
     monkeypatch.setattr(module, "NEEDED", (_first,))
     found = doctor.examine()
     assert found.exit_code == 1
     assert [each["status"] for each in found.findings] == ["failed", "failed", "ok", "ok"]
     assert found.findings[0]["detail"] == "the check itself failed: RuntimeError"
+
+
+def test_each_connection_that_a_deployed_listener_uses_is_examined(
+    doctor: Doctor, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {**doctor.emulator.connection(), "password": "wrong-secret"}
+    wrong["extra"] = {**wrong["extra"], "verify": False}
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_BAD", json.dumps(wrong))
+    database.add_dag("handle")
+    for dag_id, conn_id in (("good", "workflow_default"), ("bad", "workflow_bad")):
+        arguments = {"inbox": "orders", "workflow_conn_id": conn_id, "trigger_dag_id": "handle"}
+        database.deploy(listening(dag_id, **arguments))
+
+    found = doctor.examine()
+
+    assert (found.exit_code, found.of("failed")) == (1, ["token of workflow_bad"])
+    assert {"token of workflow_default", "inbox orders of workflow_default"} <= set(found.of("ok"))
+    assert named(found, "listeners") == [], "each inbox has the listener of its own connection"
+    alone = doctor.examine(None, "--inbox", "orders")
+    assert (alone.exit_code, "token" in alone.of("ok")) == (0, True)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--no-airflow",)])
+def test_a_database_out_of_reach_is_skipped_which_is_no_success_unless_it_is_left_out(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("postgresql://airflow:a-secret@db/airflow is out of reach")
+
+    monkeypatch.setattr(airflow_internals, "database_session", fail)
+
+    found = doctor.examine(None, *arguments)
+
+    assert found.exit_code == (0 if arguments else 1)
+    assert found.of("skipped") == ([] if arguments else ["database"])
+    assert (found.of("failed"), "inbox orders" in found.of("ok")) == ([], True)
+    assert "a-secret" not in found.shown
+    assert named(found, "listeners") == [], "it is unknown whether a DAG listens"
+    if not arguments:
+        assert found["database"]["detail"] == "it cannot be read from here: OSError"
+        assert "(--no-airflow)" in found["database"]["fix"]
+        assert "\n0 failed, 0 warnings, 1 skipped, 4 ok\n" in found.shown
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "said"),
+    [
+        ("retries", 0, "it has no retries: each transient error fails its run -> remove retries=0"),
+        ("pool", "nope", "its pool 'nope' does not exist: it never starts -> create it (airflow pools set"),
+        ("depends_on_past", True, "depends_on_past is set: after a failed run it never starts again"),
+        ("do_xcom_push", False, "do_xcom_push=False: its result is lost, and it repeats alarms"),
+    ],
+)
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_an_argument_of_airflow_that_keeps_a_listener_from_its_work_is_warned_of(
+    doctor: Doctor, database: Database, is_mapped: bool, argument: str, value: Any, said: str
+) -> None:
+    arguments = {"task_id": "start", "trigger_dag_id": "handle"}
+    with DAG("listen", schedule=None, default_args={argument: value}) as dag:
+        if is_mapped:
+            WorkflowInboxDispatchOperator.partial(**arguments).expand(inbox=["orders"])
+        else:
+            WorkflowInboxDispatchOperator(inbox="orders", **arguments)
+    database.deploy(dag)
+    database.add_dag("handle")
+
+    found = doctor.examine()
+
+    assert (found.exit_code, found["task listen.start"]["status"]) == (0, "warning")
+    assert said in "{detail} -> {fix}".format_map(found["task listen.start"])
 
 
 @pytest.mark.specification("2.2 initialization_failure")

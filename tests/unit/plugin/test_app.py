@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from airflow.models.connection import Connection
@@ -217,6 +218,31 @@ def test_a_connection_that_cannot_be_used_is_diagnosed(
     assert (answer.status_code, error_of(answer)) == (status, code)
     assert fix in answer.json()["error"]["fix"]
     assert SECRET not in answer.text
+
+
+def test_the_page_does_not_tell_which_files_the_api_server_has(
+    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "no certificates").write_text("a text")
+    (tmp_path / "large").write_bytes(b"x" * 1_000_001)
+    answers = []
+    for name in ("missing", "no certificates", "large", "."):
+        connect(monkeypatch, connected, verify=str(tmp_path / name))
+        answers.append(op.get(LIST))
+
+    titles = {(answer.status_code, answer.json()["error"]["title"]) for answer in answers}
+    text = "verify must be true, false or the path of a file with CA certificates (the file cannot be used)"
+    assert titles == {(502, f"The workflow connection cannot be used: {text}.")}
+
+
+@pytest.mark.parametrize("inbox", ["../../x", "a/b", ".."])
+def test_an_inbox_that_leads_to_no_route_does_not_exist(
+    op: TestClient, connected: EmulatorServer, inbox: str
+) -> None:
+    answer = op.get(f"{API}/inboxes/{quote(inbox, safe='')}")
+
+    assert (answer.status_code, error_of(answer)) == (404, "not_found")
+    assert connected.requests == []
 
 
 @pytest.mark.parametrize(
