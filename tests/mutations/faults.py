@@ -310,6 +310,29 @@ FAULTS = OF_DISPATCH + faults(
             "miss the run that a machine with a slow clock started": becomes("since - CLOCK_SKEW", "since"),
             "take the run of another inbox for that of a message": always("inbox_id"),
         },
+        "doctor._database": {
+            "print what the driver says of a database, which may quote its password": becomes(
+                "type(error).__name__", "error"
+            ),
+            "count a database that cannot be read as a failure": becomes("SKIPPED", "FAILED"),
+        },
+        "doctor.doctor": {
+            "end with success though a check was skipped": without("SKIPPED"),
+        },
+        "VariableStore._tokens_of": {
+            "use tokens that another program has planted": always("compare_digest"),
+        },
+        "VariableStore._signature": {
+            "use tokens that were copied from another connection": becomes("self._connection_id", "''"),
+        },
+        "dag_runs._rows": {
+            "read a conf of any size for a list": becomes("case((~is_large, run.conf))", "run.conf"),
+        },
+        "inbox_uses.dead_letter_dags": {
+            "take dead letters from the DAGs of another inbox's listener": becomes(
+                "use.may_be_of(...)", "True"
+            ),
+        },
         "plugin.dead_letters.replay": {
             "replay in another DAG without the permission for it": becomes(
                 "{dag_id, letter_replay.target_dag_id or dag_id}", "{letter_replay.target_dag_id or dag_id}"
