@@ -95,7 +95,7 @@ READ: dict[str, bytes] = {
     "CHUNKED": coded(CHUNKS, coding=b"CHUNKED"),
     "chunked twice": coded(CHUNKS, coding=b"chunked\r\nTransfer-Encoding: chunked"),
     "chunked at last": coded(CHUNKS, CLOSE, coding=b"identity, chunked"),
-    "chunks with extensions": sized(SIZE + b';a="b;c";d=' + b"x" * 20_000 + b"\r\n"),
+    "chunks with extensions": sized(SIZE + b';a="b;c";d=' + b"x" * 1_000 + b"\r\n"),
     "the size of a chunk with zeros": sized(b"0" * 20 + SIZE + b" \r\n"),
     "a last chunk of more zeros": sized(SIZE + b"\r\n", end=b"000\r\n\r\n"),
     "200 trailers": sized(SIZE + b"\r\n", end=b"0\r\n" + b"X-Checksum: x\r\n" * 200 + b"\r\n"),
