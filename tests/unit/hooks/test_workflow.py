@@ -240,6 +240,7 @@ def test_an_inbox_and_its_messages_live_through_all_methods(
     ids = emulator.put("orders", {"n": 1}, {"n": 2}, {"n": 3})
     lease = hook.lease_messages(inbox, lease_limit=2, lease_seconds=60)
     assert [message["payload"]["n"] for message in lease["results"]] == [1, 2]
+    assert json.loads(emulator.requests[-1].body) == {"lease_limit": 2, "lease_seconds": 60}
     assert hook.acknowledge_messages(inbox, str(lease["lease_id"]), ids[:1])["acked_id"]
     assert hook.release_messages(inbox, str(lease["lease_id"]))["released_id"]
     assert [message["id"] for message in hook.list_messages(inbox)] == ids[1:]
