@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
 
     def value_of(message: Content) -> Any:
         try:
-            return limited(field, interpreter.visit, compiled.parsed, message)
+            return limited(field, partial(interpreter.visit, compiled.parsed), message)
         except CheckTooSlowError:
             raise
         except Exception as error:

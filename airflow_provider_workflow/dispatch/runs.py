@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property
 from typing import Any, Protocol
@@ -40,6 +40,8 @@ LONGEST_RUN_ID = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 UNFINISHED = ["queued", "running"]
+MAX_KNOWN_REPEATS = 10_000
+"""As many as one task leases messages."""
 _compared: LRUCache[tuple[str | None, str | None], None] = LRUCache(10_000)
 """Inbox and message of the repeats whose payload was compared with that of the run of their key."""
 
@@ -101,7 +103,7 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
         log.warning(
             "Inbox %s: message %s has the business key of message %s, and another payload; its run is that of"
             " message %s, so this payload starts none",
-            observers.name_of(inbox or ""),
+            observers.name_of(inbox or "", str(conf.get("connection_id"))),
             message,
             stored_message,
             stored_message,
@@ -205,6 +207,13 @@ class InboxRuns:
     inbox_id: str
     key_of: Callable[[Mapping[str, Any]], list[Any] | None] | None = None
     context_of: Callable[[Mapping[str, Any]], str | None] | None = None
+    _known_repeats: LRUCache[tuple[str, str, bytes], str] = field(
+        default_factory=lambda: LRUCache(MAX_KNOWN_REPEATS), init=False
+    )
+    """
+    By DAG, run id and a hash of the payload, for messages with a business key that have their run: the message
+    that the run is of, or an empty string if only a repeat of it was seen.
+    """
 
     def run_id(self, message: types.LeasedMessage) -> str:
         """The run id of a message: of its business key, or of its own id if it has none."""
@@ -217,19 +226,32 @@ class InboxRuns:
         return run_id_of(any_json.dumped(key, sort_keys=True), self.inbox_id, KEY_PREFIX)
 
     def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
-        """Start the run of a message, or find it (see ``Runs.start``)."""
-        own = without_lease(message)
+        """
+        Start the run of a message, or find it (see ``Runs.start``).
+
+        Airflow is not asked again about a repeated message with the payload of one before: a sender that
+        repeats itself does not hold up others.
+        """
+        own, run_id, repeat = without_lease(message), self.run_id(message), None
+        if run_id.startswith(KEY_PREFIX):
+            payload = any_json.dumped(own["payload"], sort_keys=True)
+            repeat = dag_id, run_id, hashlib.sha256(payload.encode()).digest()
+            if (known := self._known_repeats.get(repeat)) is not None:
+                return Start.EXISTING if known == message["id"] else Start.REPEATED
         content = storable(own, inbox=observers.name_of(self.inbox_id, self.connection_id))
         conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
         if self.context_of and (context := self.context_of(own)):
             conf[PARENT_TRACE] = context
         try:
-            return self.runs.start(dag_id, self.run_id(message), conf, note)
+            outcome = self.runs.start(dag_id, run_id, conf, note)
         except ServerFault:
             # Airflow may have stored the run before it failed.
             if (existing := self.find(dag_id, message)) is None:
                 raise
-            return existing
+            outcome = existing
+        if repeat is not None:
+            self._known_repeats[repeat] = "" if outcome is Start.REPEATED else message["id"]
+        return outcome
 
     def find(self, dag_id: str, message: types.LeasedMessage, *, dead_letter: bool = False) -> Start | None:
         """

@@ -350,3 +350,16 @@ def test_messages_in_which_a_part_of_the_key_is_missing_have_runs_of_their_own(
 ) -> None:
     bench.put("a", "b", payload=payload)
     assert ids(dispatched(bench, once_per=once_per)) == {"started": ["a", "b"]}
+
+
+def test_airflow_is_asked_once_about_repeats_with_the_same_payload(bench: Workbench) -> None:
+    put(bench, "first", "A-1")
+    dispatched(bench)
+    bench.put(*(f"again{number}" for number in range(5)), payload={"order_id": "A-1"})
+    bench.put("other", payload={"order_id": "A-1", "more": 1})
+    bench.supervisor.asked.clear()
+    dispatcher = dispatched(bench, counts=None)
+
+    assert dispatcher.counts.result["repeated"]["count"] == 6
+    assert len(bench.supervisor.asked) == 2
+    assert bench.states == {}
