@@ -211,8 +211,8 @@ class InboxRuns:
         default_factory=lambda: LRUCache(MAX_KNOWN_REPEATS), init=False
     )
     """
-    By DAG, run id and a hash of the payload, for messages with a business key that have their run: the message
-    that the run is of, or an empty string if only a repeat of it was seen.
+    By DAG, run id and a hash of the payload, for messages with a business key that have their run: the
+    message that the run is of, or an empty string if only a repeat of it was seen.
     """
 
     def run_id(self, message: types.LeasedMessage) -> str:
