@@ -127,7 +127,7 @@ def page(answer: Answer) -> Any:
         raise _misshapen(answer, "an object with a list of results")
     if not (following is None or isinstance(following, str)):
         raise _misshapen(answer, "a page of a listing")
-    body["results"] = [_entry(entry) for entry in body["results"]]
+    body["results"] = _entries(answer, body["results"], "a page of a listing")
     for entry in body["results"]:
         if not isinstance(entry.get("message_attributes"), dict):
             entry.pop("message_attributes", None)
@@ -143,23 +143,26 @@ def page_of_inboxes(answer: Answer) -> Any:
     body = page(answer)
     results = body["results"] = [_named(entry) if _is_inbox(entry) else None for entry in body["results"]]
     if None in results:
+        if not any(results):
+            raise _misshapen(answer, "a page of inboxes with an id and a status")
         text = "%d of %d inboxes in the list of the service have no id or no status, and are left out"
         log.warning(text, results.count(None), len(results))
     return body
 
 
-def _entry(entry: Any) -> dict[str, Any]:
+def _entries(answer: Answer, entries: list[Any], expected: str) -> list[dict[str, Any]]:
     """
-    An entry of a list: an empty one if it is not an object, and without an id that cannot be a key.
+    The entries of a list; an empty one in place of what is not an object, or has an id that cannot be a key.
 
     One defect must not make the whole list unreadable, and the next page's position follows from the number
     of entries.
+
+    :raises TransportError: all entries have a defect, so this is another list.
     """
-    if not isinstance(entry, dict):
-        return {}
-    if isinstance(entry.get("id"), (dict, list)):
-        del entry["id"]
-    return entry
+    sound = [isinstance(entry, dict) and not isinstance(entry.get("id"), (dict, list)) for entry in entries]
+    if entries and not any(sound):
+        raise _misshapen(answer, expected)
+    return [entry if is_sound else {} for entry, is_sound in zip(entries, sound, strict=True)]
 
 
 def _is_inbox(body: dict[str, Any]) -> bool:
@@ -221,7 +224,7 @@ def templates(answer: Answer) -> list[Template]:
     body = answer.json()
     if not isinstance(body, list):
         raise _misshapen(answer, "a list of templates")
-    return cast("list[Template]", [_entry(entry) for entry in body])
+    return cast("list[Template]", _entries(answer, body, "a list of templates"))
 
 
 def _objects(value: Any) -> bool:
