@@ -6,7 +6,7 @@ import shlex
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -82,11 +82,13 @@ class Deployment:
     :param conn_id: the connection that a listener may have meant which names another one.
     :param deployed: all uses of deployed DAGs.
     :param uses: those that may be of an examined connection and inbox.
+    :param error: the type of the error with which the deployed DAGs could not be read; "" without one.
     """
 
     conn_id: str
     deployed: Sequence[InboxUse]
     uses: Sequence[InboxUse] = ()
+    error: str = ""
 
 
 def doctor(args: Namespace) -> int:
@@ -123,9 +125,13 @@ def _print(finding: Finding) -> None:
 def _examine(args: Namespace) -> Iterator[Finding]:
     """Examine each connection that is given, or that a deployed DAG uses, and the deployment."""
     deployed: list[InboxUse] | None = None
+    unread = ""
     if not args.no_airflow:
-        with suppress(Exception), airflow_internals.database_session() as session:  # see _database
-            deployed = list(inbox_uses(session))
+        try:
+            with airflow_internals.database_session() as session:
+                deployed = list(inbox_uses(session))
+        except Exception as error:  # its text may quote the database's URL
+            unread = type(error).__name__
     subjects = [
         Subject(conn_id, args.inbox, deployed and [use for use in deployed if use.conn_id in (None, conn_id)])
         for conn_id in _connections_of(args, deployed or [])
@@ -136,7 +142,7 @@ def _examine(args: Namespace) -> Iterator[Finding]:
             yield finding if len(subjects) == 1 else finding._replace(check=several)
     if not args.no_airflow:
         uses = dict.fromkeys(use for subject in subjects for use in _uses_of(subject))
-        yield from _chain(OF_AIRFLOW, Deployment(subjects[0].conn_id, deployed or [], list(uses)))
+        yield from _chain(OF_AIRFLOW, Deployment(subjects[0].conn_id, deployed or [], list(uses), unread))
 
 
 def _connections_of(args: Namespace, deployed: Iterable[InboxUse]) -> list[str]:
@@ -153,6 +159,8 @@ def _exists(conn_id: str) -> bool:
         WorkflowHook.get_connection(conn_id)
     except AirflowNotFoundException:
         return False
+    except Exception:  # of a secrets backend; _connection reports it
+        return True
     return True
 
 
@@ -351,6 +359,9 @@ def _dag_files(_: Deployment) -> Iterator[Finding]:
 
 def _dags(deployment: Deployment) -> Iterator[Finding]:
     """Listeners, their targets, and dead-letter DAGs."""
+    if deployment.error:
+        yield Finding("dags", FAILED, f"the deployed DAGs cannot be read: {deployment.error}")
+        return
     with airflow_internals.database_session() as session:
         problems = {
             f"{role} {dag_id}": _problem(role, dag_id, airflow_internals.dag_row(dag_id, session), origin)

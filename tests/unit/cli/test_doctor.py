@@ -213,6 +213,17 @@ def test_a_database_out_of_reach_is_skipped_which_is_no_success_unless_it_is_lef
         assert "\n0 failed, 0 warnings, 1 skipped, 4 ok\n" in found.shown
 
 
+def test_deployed_dags_that_cannot_be_read_are_a_failure(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "inbox_uses", lambda session: [][1])
+
+    found = doctor.examine()
+
+    assert (found.exit_code, found.of("failed")) == (1, ["dags"])
+    assert found["dags"]["detail"] == "the deployed DAGs cannot be read: IndexError"
+
+
 @pytest.mark.parametrize(
     ("argument", "value", "said"),
     [
