@@ -161,13 +161,15 @@ class Receiver:
     def _matching(self, lease: HeldLease) -> Lease | None:
         """The messages that match, in a form that an XCom can store; the leases of the others expire."""
         messages: list[Message] = []
-        for leased in lease.messages:
+        for position, leased in enumerate(lease.messages, 1):
+            is_late = False
             try:
                 if not self.routes.accepts(without_lease(leased)):
                     continue
                 problem = unstorable(leased["id"], "its id")
             except (UnroutableError, CheckTooSlowError) as error:
                 problem = str(error)
+                is_late = isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0
             if problem is None:
                 content = storable(without_lease(leased), inbox=self.inbox, in_xcom=True)
                 messages.append(cast("Message", content))
@@ -176,6 +178,12 @@ class Receiver:
                 observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
                 message_id = plain(leased["id"])
                 log.warning("Inbox %s: message %s was rejected: %s", self.inbox, message_id, problem)
+            if is_late:
+                rest = [message["id"] for message in lease.messages[position:]]
+                text = "Inbox %s: slow checks left no time for %d of %d leased messages; they are released"
+                log.warning(text, plain(self.inbox), len(rest), len(lease.messages))
+                lease.release(self.hook, rest)
+                break
         if not messages:
             return None
         return {

@@ -185,7 +185,8 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
         ``payload.traceparent`` (templated; Airflow 3.4): the run and its tasks become a part of that trace.
         Without it, or where the value is malformed, they are a part of this task's.
     :param schema: what payloads must fit: a JSON Schema as a dictionary, or a type that pydantic can
-        validate, such as a ``TypedDict``, a dataclass or a model. Other messages are rejected.
+        validate, such as a ``TypedDict``, a dataclass or a model. Other messages are rejected, and those
+        whose check, by the schema or an expression, takes more than 5 s of CPU time.
     :param dead_letter_dag_id: DAG to start for a message that Airflow keeps rejecting (templated); the
         message is then acknowledged. Without it such a message is quarantined in the end.
     :param dead_letter_after: delivery count from which a rejected message is a dead letter, 1 to 4.

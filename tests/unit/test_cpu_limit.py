@@ -171,6 +171,26 @@ def test_a_sensor_that_returns_messages_leaves_out_one_whose_match_is_slow(
     assert receiver.counts.causes == {"slow": too_slow("match")}
 
 
+def test_a_sensor_that_returns_messages_releases_those_for_which_slow_checks_left_no_time(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    def accepts(message: Any) -> bool:
+        if message["id"].startswith("slow"):
+            fake_clock.cpu += 200
+            fake_clock.advance(200)
+        return True
+
+    bench.put("sound", "slow1", "slow2", "later")
+    receiver = Receipt(bench)()
+    receiver.routes.accepts = lambda message: limited("match", accepts, message)  # type: ignore[method-assign]
+    lent = receiver.lend(bench.lease(seconds=LEASE_SECONDS))
+
+    assert lent is not None
+    assert [message["id"] for message in lent["messages"]] == ["sound"]
+    assert list(receiver.counts.causes) == ["slow1", "slow2"]
+    assert bench.states == dict.fromkeys(("sound", "slow1", "slow2"), "leased") | {"later": "available"}
+
+
 @pytest.mark.since(3, 3, "the event trigger")
 async def test_an_event_has_no_message_whose_match_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_workflow.triggers.event_producer import EventMessage
@@ -210,13 +230,14 @@ def test_a_check_that_outlasts_its_lease_fails_the_try_and_the_next_one_leases_f
         assert bench.supervisor.started == ["sound"]
 
 
-@pytest.mark.usefixtures("short")
-def test_execution_timeout_ends_a_task_that_has_checked_a_message_and_one_that_checks_one() -> None:
+def test_execution_timeout_ends_a_task_that_has_checked_a_message_and_one_that_checks_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def endless(_: Any) -> None:
         while True:
             pass
 
-    cpu_limit.MAX_CHECK_SECONDS = 3600.0
+    monkeypatch.setattr(cpu_limit, "MAX_CHECK_SECONDS", 3600.0)
     with TimeoutPosix(0.05):
         limited("schema", checker(PATTERN), {"text": "sound"})
         with pytest.raises(AirflowTaskTimeout):
