@@ -170,6 +170,14 @@ def test_the_table_has_age_inbox_and_whether_it_was_replayed(cli: Cli, buried: B
     ]
 
 
+@pytest.mark.parametrize("message_id", ["plain", "\ud800 caf\u00e9\0", "x" * 225, "x" * 300])
+def test_the_run_of_a_message_with_any_id_is_found(cli: Cli, buried: Burying, message_id: str) -> None:
+    run_id = buried.bury(message_id)
+    assert cli("dead-letters", "replay", run_id).code == 0
+    assert cli("dead-letters", "list", "-o", "json").json[0]["replays"]
+    assert cli("dead-letters", "show", run_id).code == 0
+
+
 def test_show_prints_the_exact_message(cli: Cli, buried: Burying) -> None:
     payload = {"nul": "a\0b", "half": "\ud800", "big": 2**70, "deep": [[1e300, -0.0]], "caf\u00e9": ""}
     run_id = buried.bury("a", payload)
@@ -276,6 +284,14 @@ def test_an_id_that_does_not_exist_starts_nothing(cli: Cli, buried: Burying) -> 
     assert (shown.code, shown.out) == (3, "")
     assert "no such dead letter: b" in shown.err
     assert buried.replays() == {}
+
+
+def test_what_was_started_is_shown_after_an_interrupt(cli: Cli, buried: Burying, at_start: list[Any]) -> None:
+    buried.bury("a", age=timedelta(hours=2))
+    buried.bury("b")
+    at_start += [None, KeyboardInterrupt()]
+    shown = cli("dead-letters", "replay", "--all", "-o", "json")
+    assert (shown.code, shown.json["started"]["ids"]) == (130, ["a"])
 
 
 def test_the_oldest_are_replayed_first(cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch) -> None:

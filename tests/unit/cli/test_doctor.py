@@ -263,6 +263,90 @@ def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
     assert found["inbox orders"]["fix"] == fix
 
 
+@pytest.mark.parametrize(
+    ("reason", "status", "fix"),
+    [
+        ("user", "warning", "a user paused it"),
+        ("authentication", "failed", "connect the account again"),
+        ("authentication_access_revoked", "failed", "grant it again"),
+        ("partner_revoked", "failed", "ask the maker of the connected app"),
+        ("subscribe_failed", "failed", "check the subscription's inputs"),
+        ("migrate_failed", "failed", "if that fails, delete it"),
+        ("abandoned", "failed", "unpause its listener"),
+        ("upstream_failures", "failed", "check whether the connected app has a problem"),
+        ("newer_than_us", "failed", "find out why the inbox was paused"),
+        (None, "failed", "find out why the inbox was paused"),
+    ],
+)
+def test_a_paused_inbox_has_the_fix_of_its_reason_with_a_command_that_can_be_pasted(
+    doctor: Doctor, reason: str | None, status: str, fix: str
+) -> None:
+    inbox_id = doctor.emulator.open_inbox("my {orders}")
+    doctor.emulator.store.inboxes.force(inbox_id, "paused", reason)
+    found = doctor.examine(None, "--inbox", "my {orders}")["inbox my {orders}"]
+    assert found["status"] == status
+    assert found["detail"].startswith(f"paused ({reason or 'no reason given'}): new events are dropped")
+    assert fix in found["fix"].lower()
+    assert "airflow-workflow inbox resume 'my {orders}'" in found["fix"]
+
+
+@pytest.mark.parametrize(
+    ("status", "fix"),
+    [("initializing", "run doctor again"), ("deleting", "nothing, if that is intended"), ("dreaming", None)],
+)
+def test_an_inbox_on_its_way_or_in_a_state_of_a_newer_service_is_a_warning(
+    doctor: Doctor, status: str, fix: str | None
+) -> None:
+    doctor.emulator.store.inboxes.find("orders").status = status
+    found = doctor.examine()
+    assert (found.exit_code, found["inbox orders"]["status"]) == (0, "warning")
+    assert found["inbox orders"]["detail"].startswith(status)
+    assert fix is None or found["inbox orders"]["fix"].startswith(fix)
+
+
+@pytest.mark.parametrize("seconds_ago", [None, 7300])
+def test_no_living_triggerer_is_a_fault_only_where_triggers_wait(
+    doctor: Doctor, database: Database, monkeypatch: pytest.MonkeyPatch, seconds_ago: float | None
+) -> None:
+    if seconds_ago is not None:
+        database.add_triggerer(seconds_ago=seconds_ago)
+    said = "none is running" if seconds_ago is None else "the last heartbeat is 2 h old"
+    for waiting, status in ((0, "warning"), (1, "failed")):
+        monkeypatch.setattr(module.airflow_internals, "count_triggers", lambda _, waiting=waiting: waiting)
+        found = doctor.examine()["triggerer"]
+        assert found["status"] == status
+        text = f"no triggerer is alive: {said}; waiting triggers of this provider: {waiting}"
+        assert found["detail"] == text
+        assert found["fix"].startswith("start one: airflow triggerer")
+
+
+def test_all_that_is_wrong_with_a_connection_is_named_at_once(doctor: Doctor) -> None:
+    found = doctor.examine({"oauth_url": "", "timeout": "soon", "grant": "any"}, password="")
+    assert found.of("failed") == ["connection"]
+    assert all(
+        name in found["connection"]["detail"] for name in ("password", "oauth_url", "timeout", "grant")
+    )
+    nowhere = doctor.examine(None, "--conn-id", "nowhere")
+    assert nowhere.of("failed") == ["connection"]
+    assert "nowhere" in nowhere["connection"]["detail"]
+
+
+def test_people_get_lines_and_scripts_get_lists_of_findings(
+    doctor: Doctor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = doctor.examine(password="wrong-secret")
+    assert found.exit_code == 1
+    assert found["token"]["detail"] in found.shown
+    assert found["token"]["fix"] in found.shown
+    for finding in found.findings:
+        assert list(finding) == ["check", "status", "detail", "fix"]
+        assert finding["status"] in ("ok", "warning", "failed")
+
+    doctor.connect({"verify": False})
+    assert main(["doctor", "-o", "yaml"]) == 0
+    assert "- check: connection\n  status: ok\n" in capsys.readouterr().out
+
+
 def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
     doctor.emulator.store.configure(quarantine_after=1)
     doctor.emulator.put("orders", *range(4))

@@ -260,6 +260,26 @@ def test_messages_are_listed_by_status_until_they_are_acknowledged(
     assert states(cli) == {"b": "available"}
 
 
+@pytest.mark.parametrize("command", ["show", "delete", "lease"])
+@pytest.mark.parametrize("given", ["nobody", "0b6c2c8e-7f3a-4a52-9d0b-1f1e3c8a9b10"])
+def test_an_inbox_that_does_not_exist_is_one_sentence(cli: Cli, command: str, given: str) -> None:
+    shown = cli("inbox", command, given)
+    assert (shown.code, shown.out) == (3, "")
+    assert shown.err.startswith("Error: ")
+    assert len(shown.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [("inbox", "list"), ("inbox", "messages", "orders")])
+def test_a_status_that_does_not_exist_is_wrong_usage_and_those_that_do_are_named(
+    cli: Cli, emulator: EmulatorServer, command: tuple[str, ...]
+) -> None:
+    shown = cli(*command, "--status", "activ")
+    assert (shown.code, shown.out, emulator.requests) == (2, "", [])
+    names = ("active", "paused") if command[1] == "list" else ("available", "quarantined")
+    for text in (shown.err, cli(*command, "--help").out):
+        assert all(name in text for name in names)
+
+
 @pytest.mark.usefixtures("orders")
 def test_nothing_to_lease_has_an_exit_code_of_its_own(cli: Cli) -> None:
     assert cli("inbox", "lease", "orders").out == ""

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
 from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
@@ -203,6 +205,15 @@ def test_all_that_a_connection_lacks_is_named_at_once(terminal: Terminal) -> Non
     assert terminal.login("--scope", "workflow", extra=lacking) == 5
     for problem in ("grant is ", "auth_url is missing (", "redirect_uri is missing (", "scope needs "):
         assert problem in terminal.err
+
+
+def test_tokens_that_cannot_be_stored_are_said_to_be_lost(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = TransportError("the store is away", sent=False)
+    monkeypatch.setattr(WorkflowHook, "store_user_tokens", Mock(side_effect=lost))
+    assert terminal.login() == 1
+    assert "No tokens were stored. Run the command again" in terminal.err
 
 
 def test_a_scope_that_the_user_did_not_grant_is_said(terminal: Terminal) -> None:

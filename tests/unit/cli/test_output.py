@@ -22,7 +22,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
-from airflow_provider_workflow.cli.common import LOG_LEVEL, run
+from airflow_provider_workflow.cli.common import LOG_LEVEL, PROCESS_CONTEXT, run
 from airflow_provider_workflow.client import answers, any_json, api, errors
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
@@ -135,6 +135,42 @@ def test_an_error_of_no_known_type_is_a_sentence_without_secrets_and_traced_at_d
     told = capsys.readouterr().err
     assert "commands.py" in told
     assert "secret-of-this-test" not in told
+
+
+def test_several_tables_are_one_below_the_other(shown: Show) -> None:
+    assert shown("plain", None, [{"a": 1}], [{"b": 2}]).splitlines() == ["a", "1", "", "b", "2"]
+
+
+@pytest.mark.parametrize("value", [EVIL, "\ud800", 2**70, {"a": [1, "ü"]}])
+def test_a_script_gets_every_value_as_it_was(shown: Show, value: Any) -> None:
+    assert json.loads(shown("json", {"value": value})) == {"value": value}
+
+
+@pytest.mark.parametrize("before", [None, "client"])
+def test_a_command_leaves_the_environment_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    seen: list[str | None] = []
+    monkeypatch.delenv(PROCESS_CONTEXT, raising=False)
+    if before is not None:
+        monkeypatch.setenv(PROCESS_CONTEXT, before)
+    level = os.environ.get(LOG_LEVEL)
+    monkeypatch.setattr(output, "note", lambda _: seen.append(os.environ.get(PROCESS_CONTEXT)))
+    assert run("tests.unit.cli.commands.chatters", Namespace()) == 0
+    assert seen == ["server"]
+    assert (os.environ.get(PROCESS_CONTEXT), os.environ.get(LOG_LEVEL)) == (before, level)
+
+
+def test_a_connection_or_a_service_that_is_not_there_is_one_sentence(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = cli("inbox", "list", "--conn-id", "nobody")
+    assert (unknown.code, unknown.out, "AIRFLOW_CONN_NOBODY" in unknown.err) == (5, "", True)
+
+    away = json.dumps(emulator.connection()).replace(f":{emulator.port}", ":1")
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", away)
+    shown = cli("inbox", "list")
+    assert (shown.code, shown.out, len(shown.err.splitlines())) == (1, "", 1)
 
 
 def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:

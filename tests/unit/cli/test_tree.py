@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 from airflow.cli.cli_config import ActionCommand
 
-from airflow_provider_workflow.cli.main import parser, workflow_commands
+import airflow_provider_workflow
+from airflow_provider_workflow.cli.common import Exit
+from airflow_provider_workflow.cli.main import main, parser, workflow_commands
+from airflow_provider_workflow.cli.tree import EXIT_CODES
 from tests.unit.documents import command
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
@@ -97,6 +100,25 @@ def test_a_group_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
     assert set(children(ours)) == set(children(airflows))
     own = [] if path else words(VERSION)
     assert sorted(words(ours.format_help())) == sorted(words(airflows.format_help()) + own)
+
+
+@pytest.mark.parametrize("wrong", [(), ("nothing",), ("inbox", "show"), ("token", "-o", "x")])
+def test_wrong_usage_is_exit_code_2(wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(wrong)
+    assert stopped.value.code == 2
+    assert "usage: airflow-workflow" in capsys.readouterr().err
+
+
+def test_help_has_every_exit_code_and_the_version_is_that_of_the_package(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = {int(number) for number in re.findall(r"\d+", EXIT_CODES)}
+    assert told == set(Exit) - {Exit.CLOSED_PIPE}
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"airflow-workflow {airflow_provider_workflow.__version__}\n"
 
 
 def test_no_help_text_is_taken_for_markup() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -105,6 +106,20 @@ def test_a_wrong_value_is_a_400_that_names_the_field(
     )
     assert (emulator.store.settings, emulator.emulator.faults.rules, emulator.summary("orders")) == before
     assert emulator.store.clock.offset == 0
+
+
+def test_a_request_that_is_held_has_its_effect_though_its_client_has_left(
+    emulator: EmulatorServer, api: Api
+) -> None:
+    emulator.fault("hold", operation="list_inboxes")
+    with pytest.raises(requests.ReadTimeout):
+        api.session.get(f"{emulator.base_url}/trigger-inbox/v1/inboxes", timeout=0.2)
+    emulator.wait_until_held()
+    emulator.release()
+    deadline = time.monotonic() + 10
+    while emulator.requests[0].status != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_every_control_route_is_documented() -> None:
