@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.emulator.web.app import OPERATIONS
 from tests.unit.client.calls import OPERATIONS as CALLS
@@ -74,6 +76,19 @@ def sources() -> Iterator[tuple[str, str]]:
 
 def numbers_in(text: str) -> list[str]:
     return [number for found in REFERENCE.findall(text) for number in re.findall(NUMBER, found)]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("the inbox (docs/service.md 2)", ["2"]),
+        ("docs/service.md 2.1, 4.1\n    and 11.2). Returns 3", ["2.1", "4.1", "11.2"]),
+        ("docs/service.md 2 to 9 and 13", ["2", "9", "13"]),
+        ("see docs/service.md; 4 of them", []),
+    ],
+)
+def test_references_are_read_however_they_are_written(text: str, numbers: list[str]) -> None:
+    assert numbers_in(text) == numbers
 
 
 def test_every_reference_names_a_section_that_exists() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,14 @@ def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:
     assert Figure.of([7.0]) == Figure(7.0, 7.0, 7.0, 1)
     with pytest.raises(ValueError, match="one sample or more"):
         Figure.of([])
+
+
+def test_an_aim_says_what_is_wanted_and_whether_it_was_missed() -> None:
+    row = compared("calls", "ms", [2.0], "bare", [1.0])
+    assert row.aim == ""
+    assert replace(row, at_most=1.25).aim == "at most 1.25, missed"
+    assert replace(row, at_least=1.25).aim == "at least 1.25"
+    assert str(Figure.of([2.0])) == "2"
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:

@@ -46,6 +46,14 @@ def test_ensure_creates_finds_or_refuses(api: Api) -> None:
     assert error_of(api("PUT", "/inboxes", {"subscription": other}))["source"] == {"pointer": "/name"}
 
 
+def test_a_deleted_inbox_is_gone_at_once_by_default_and_its_name_is_free(api: Api) -> None:
+    body = {"name": "orders", "subscription": {"app_key": "my-shop", "action_key": "order", "inputs": {}}}
+    inbox_id = api("PUT", "/inboxes", body).json()["id"]
+    assert api("DELETE", f"/inboxes/{inbox_id}").status_code == 202
+    assert api("GET", f"/inboxes/{inbox_id}").status_code == 404
+    assert api("PUT", "/inboxes", body).json()["id"] != inbox_id
+
+
 def test_a_body_that_is_no_json_object_is_a_parse_error(emulator: EmulatorServer, api: Api) -> None:
     path = f"/inboxes/{emulator.open_inbox('orders')}/messages/lease"
     headers = {"Content-Type": "application/json; charset=utf-8"}

@@ -297,6 +297,14 @@ async def test_a_wait_that_the_service_requests_is_waited_for_once_and_is_no_err
     ]
 
 
+async def test_a_limit_of_the_rate_is_waited_out(bench: Workbench, fake_clock: FakeClock) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="lease", status=429, headers={"Retry-After": "7"}, times=6)
+
+    assert (await fire(trigger()))["status"] == "leased"
+    assert fake_clock.elapsed >= 6 * 7
+
+
 async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
     bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
