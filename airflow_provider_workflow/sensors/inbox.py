@@ -131,7 +131,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self._check_retries()
         if self.deferrable:
             with self._skipped_on_failure():
-                return self.resume(context, {"status": "poll"}, deadline=clock.now() + self.timeout)
+                return self.resume(context, {"status": "poll"})
         self._read_rendered()
         self.counts = Counts()
         if self.reschedule:
@@ -152,7 +152,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         context: Context,
         event: dict[str, Any] | None = None,
         *,
-        deadline: float,
+        deadline: float | None = None,
         so_far: dict[str, Any] | None = None,
         hold_seconds: float = 0,
         was_sound: bool = False,
@@ -160,7 +160,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """
         Continue with the event of the trigger: poll once, and defer if there is nothing to return.
 
-        :param deadline: epoch seconds at which the sensor times out.
+        Each keyword has a default, as ``dag.test()`` passes only the event.
+
+        :param deadline: epoch seconds at which the sensor times out; None for ``timeout`` from now on.
         :param so_far: the counters from before the deferral.
         :param hold_seconds: seconds that it waited for capacity.
         :param was_sound: whether events arrived at an earlier poll.
@@ -169,6 +171,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.triggers.inbox import lease_of
 
         self._read_rendered()
+        deadline = clock.now() + self.timeout if deadline is None else deadline
         self.counts = Counts.carried(so_far)
         value, self._was_sound = None, was_sound
         with self._failing_seldom(context), closing(self.hook):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,6 +18,7 @@ from airflow.providers.common.compat.sdk import (
     timezone,
 )
 
+import airflow_provider_workflow
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.dispatch.lease import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
@@ -25,6 +28,8 @@ from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import MODES, POLL, Task
 from tests.unit.workbench import Workbench
+
+PACKAGE = Path(airflow_provider_workflow.__file__).parent
 
 
 def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> None:
@@ -36,6 +41,40 @@ def test_a_lease_is_worked_on_and_then_what_else_is_there(bench: Workbench) -> N
 
     assert task.resume(deferral, event)["started"]["ids"] == ["a", "b"]
     assert bench.states == {}
+
+
+def test_a_sensor_resumes_with_the_event_alone(bench: Workbench, fake_clock: FakeClock) -> None:
+    """``dag.test()`` passes nothing else."""
+    task = Task(bench, timeout=100)
+    deferral = task.execute()
+    fake_clock.advance(30)
+    again = task.run(lambda: task.sensor.resume_execution("resume", {"event": POLL}, task.context))
+    assert again.kwargs["deadline"] == fake_clock.now() + 100
+
+    bench.put("a")
+    deferral.kwargs = None
+    assert task.resume(deferral, task.leased())["started"]["ids"] == ["a"]
+
+
+def test_each_keyword_of_a_method_that_a_deferral_names_has_a_default() -> None:
+    methods = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        named = {
+            keyword.value.value
+            for keyword in ast.walk(tree)
+            if isinstance(keyword, ast.keyword)
+            and keyword.arg == "method_name"
+            and isinstance(keyword.value, ast.Constant)
+        }
+        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        methods += [node for node in functions if node.name in named]
+
+    assert [method.name for method in methods] == ["resume"]
+    for method in methods:
+        assert None not in method.args.kw_defaults, "dag.test() passes only the event"
+        required = [argument.arg for argument in method.args.args[: -len(method.args.defaults)]]
+        assert required == ["self", "context"]
 
 
 def test_a_lease_that_ran_out_is_leased_again_and_not_worked_on(
