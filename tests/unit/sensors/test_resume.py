@@ -13,10 +13,12 @@ import pytest
 from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
+    AirflowSensorTimeout,
     AirflowSkipException,
     TaskDeferred,
     timezone,
 )
+from airflow.sdk.bases.operator import TriggerFailureReason
 
 import airflow_provider_workflow
 from airflow_provider_workflow.client.errors import TransportError
@@ -25,7 +27,7 @@ from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock, nothing
-from tests.unit.fakes import api_error
+from tests.unit.fakes import Fault, api_error
 from tests.unit.sensors.tasks import MODES, POLL, Task
 from tests.unit.workbench import Workbench
 
@@ -127,6 +129,59 @@ def test_what_a_retry_may_pass_is_not_skipped_with_soft_fail(bench: Workbench, d
     bench.supervisor.fail(api_error(503))
     with pytest.raises(TargetError):
         task.resume(deferral, POLL) if deferral else task.execute()
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_a_timeout_of_a_sound_inbox_is_airflows_own_error(
+    bench: Workbench, pauses: FakeClock, deferrable: bool
+) -> None:
+    task = Task(bench, timeout=50, deferrable=deferrable)
+
+    def wait() -> None:
+        deferral = task.execute()
+        pauses.advance(51)
+        task.resume(deferral, POLL)
+
+    with pytest.raises(AirflowSensorTimeout, match="50"):
+        wait()
+
+
+def test_a_timeout_of_the_trigger_is_the_timeout_of_the_sensor(bench: Workbench) -> None:
+    """As in the mode poke: no retry waits again."""
+    task = Task(bench)
+    with pytest.raises(AirflowSensorTimeout):
+        task.sensor.resume_execution(
+            "__fail__", {"error": TriggerFailureReason.TRIGGER_TIMEOUT, "traceback": None}, task.context
+        )
+
+
+@pytest.mark.parametrize("reason", ["user", "abandoned"])
+def test_a_pause_hides_no_error_of_the_target_that_is_probed(bench: Workbench, reason: str) -> None:
+    def rejected(_: Any) -> Fault:
+        bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
+        return api_error(422)
+
+    bench.put("a")
+    bench.supervisor.faults.append(rejected)
+    bench.ti.try_number = 2
+
+    with pytest.raises(TargetError, match="has started no run"):
+        Task(bench).execute()
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"trigger_dag_id": None, "acknowledge": "manual"}], ids=["with runs", "with messages"]
+)
+def test_a_task_that_was_ended_before_it_resumed_releases_the_lease_of_its_trigger(
+    bench: Workbench, arguments: dict[str, Any]
+) -> None:
+    bench.put("a")
+    task = Task(bench, **arguments)
+    task.sensor.on_kill()
+
+    with pytest.raises(TaskKilled):
+        task.sensor.resume_execution("resume", {"event": task.leased()}, task.context)
+    assert bench.states == {"a": "available"}
 
 
 def test_a_timeout_after_a_deferral_is_skipped_with_soft_fail(
