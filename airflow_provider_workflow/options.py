@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +126,64 @@ def check_acknowledge(
     if chosen == "auto" and airflow_release() < (3, 3):
         raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
     return chosen
+
+
+def check_keeps_messages(
+    acknowledge: str | None, *, retries: int | None, do_xcom_push: bool, multiple_outputs: bool = False
+) -> None:
+    """
+    Check the arguments of Airflow's own that would lose what a sensor returns.
+
+    Called when the DAG is parsed, and again before anything is leased, as ``default_args``, a mapping or a
+    cluster policy may set them.
+
+    :param acknowledge: ``auto``, ``manual``, or None for a sensor that returns no messages.
+    :raises ValueError: one of them would; the text names it.
+    """
+    if acknowledge is None:
+        return
+    if not do_xcom_push:
+        lost = "messages would be acknowledged" if acknowledge == "auto" else "the lease would be taken"
+        raise ValueError(
+            f'do_xcom_push must be True with acknowledge="{acknowledge}": {lost}, and no task would get them'
+        )
+    if acknowledge == "auto" and multiple_outputs:
+        raise ValueError(
+            'multiple_outputs must be False with acknowledge="auto": the result is a list of messages, which'
+            " Airflow would not store"
+        )
+    if acknowledge == "auto" and not retries:
+        text = "a retry returns the messages that a killed try received"
+        raise ValueError(f'retries must be 1 or more with acknowledge="auto": {text}')
+
+
+def doubts_about_task(
+    *, retries: int | None, depends_on_past: bool, pool: str, pools: Collection[str] | None
+) -> list[str]:
+    """
+    What in the arguments of Airflow's own makes messages wait; none of it loses a message.
+
+    :param retries: of a task that dispatches or receives messages.
+    :param pools: names of all pools; None if they are not known.
+    :return: a sentence with the fix for each argument.
+    """
+    doubts = []
+    if not retries:
+        doubts.append(
+            "retries is 0, so an error that a retry would pass fails the DAG run, and a killed try is not"
+            " repeated: leave retries out, or give 1 or more"
+        )
+    if depends_on_past:
+        doubts.append(
+            "depends_on_past is True, so after one failed run no other starts, and messages wait until a user"
+            " clears it: remove depends_on_past (or wait_for_downstream, which sets it)"
+        )
+    if pools is not None and pool not in pools:
+        doubts.append(
+            f"the pool {pool!r} does not exist, so the task never starts, and messages wait: create it"
+            " (airflow pools set), or correct the argument pool"
+        )
+    return doubts
 
 
 def check_sensor_options(
