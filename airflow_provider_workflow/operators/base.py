@@ -299,26 +299,6 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
 
 
-def is_of_source(error: Exception) -> bool:
-    """Whether an error lasts until a user corrects the inbox or the connection, despite retries."""
-    from airflow_provider_workflow.client.errors import (
-        AuthenticationError,
-        ConfigurationError,
-        NotFoundError,
-    )
-    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError, InboxUnusableError
-    from airflow_provider_workflow.hooks.workflow import may_be_away
-
-    lasting = (
-        InboxNotActiveError,
-        InboxUnusableError,
-        NotFoundError,
-        AuthenticationError,
-        ConfigurationError,
-    )
-    return isinstance(error, lasting) and not may_be_away(error)
-
-
 def check_routes(
     targets: str | Mapping[str, str] | None,
     match: str | None,

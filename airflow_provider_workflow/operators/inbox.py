@@ -6,26 +6,34 @@ import logging
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_workflow import clock
+from airflow_provider_workflow.operators.alarms import MAX_WATCH_SECONDS, RaisesAlarms
 from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
     WorkflowOperator,
-    is_of_source,
     retries_transient_errors,
 )
+from airflow_provider_workflow.source import SourceProblem, problem_of_error, reading_pause
 from airflow_provider_workflow.types import BY_USER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.results import Counts
     from airflow_provider_workflow.types import DispatchResult, Lease
 
 log = logging.getLogger(__name__)
 
+MAX_NOTICE_AGE_SECONDS = 600.0
+"""A notice of an alarm that is older fails no task whose source is sound."""
+PATIENCE_SECONDS = 900.0
+"""After a notice of messages the watcher raises the alarm; the task does only if the watcher does not."""
 
-class WorkflowInboxDispatchOperator(DispatchingOperator):
+
+class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
     """
     Starts one DAG run for each message that an inbox holds now, without waiting for more.
 
@@ -33,8 +41,11 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
     operators may work on one inbox in parallel: a message still starts one run. By default it has 5 retries,
     so it retries for about five minutes.
 
-    The task fails without a retry (with one after a notice of messages) while the service has paused the
-    inbox and drops new events, the inbox is missing, or the credentials are rejected.
+    If the service has paused the inbox and drops new events, the inbox is missing, is being deleted or failed
+    to initialize, or the credentials are rejected, at two readings at least 60 s apart, the task fails
+    without a retry. A task that is the first to see that works on, and reads again, for up to 3 minutes.
+    Until the inbox was sound for an hour a task fails again every 6 hours; the others work on the messages
+    that there are, and are skipped. After a notice of an alarm the task fails with the notice's problem.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -44,35 +55,103 @@ class WorkflowInboxDispatchOperator(DispatchingOperator):
         """
         Drain the inbox, as :func:`drain_inbox` does.
 
-        :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``; or the inbox
-            cannot be used until the cause, which the text names, is fixed.
+        :raises AirflowFailException: messages were rejected, and ``on_rejected`` is ``fail``; or the source
+            is in trouble, and that is an alarm.
+        :raises AirflowSkipException: the source is in trouble, and the alarm was raised before, or the
+            watcher raises it.
         """
+        from airflow_provider_workflow.dispatch.results import Counts
+
         self._read_rendered()
-        notices: list[Mapping[str, Any]] = []
+        notices: list[tuple[Mapping[str, Any], float]] = []
         for events in (context.get("triggering_asset_events") or {}).values():
             for event in events:
                 payload = (event.extra or {}).get("payload")
-                notices.append(payload if isinstance(payload, Mapping) else {})
+                payload = payload if isinstance(payload, Mapping) else {}
+                notices.append((payload, event.timestamp.timestamp()))
         # A notice of messages raises no alarm, as those are due seldom.
-        alarms = [notice for notice in notices if notice.get("alarm") is not False and self._is_own(notice)]
-        checks_source = bool(alarms or not notices)
+        own = [
+            notice for notice in notices if notice[0].get("alarm") is not False and self._is_own(notice[0])
+        ]
+        checks_source = bool(own or not notices)
+        counts = Counts()
+        problem = self._drain(context, counts, checks_source=checks_source)
+        alarms = [notice for notice in own if notice[0].get("alarm")]
+        if alarms:
+            self._fail_for_notice(context, problem, *max(alarms, key=lambda notice: notice[1]))
+        elif problem is not None:
+            problem = self._watch(context, counts, problem, checks_source=checks_source)
+        self._store_alarm(context)
+        if counts.causes and self.on_rejected == "fail":
+            raise AirflowFailException(counts.rejected_text())
+        if problem is not None:
+            raise AirflowSkipException(f"{problem.text} (since {self._alarm.since})")
+        return counts.result
+
+    def _drain(self, context: Context, counts: Counts, *, checks_source: bool) -> SourceProblem | None:
+        """Work on the messages that there are; return the problem of the source, if it has one."""
         on_paused = self.on_paused if checks_source else "log"
-        self._worker = dispatcher = self._new_dispatcher(context, checks_source=checks_source)
+        self._worker = dispatcher = self._new_dispatcher(context, counts=counts, checks_source=checks_source)
         try:
             log.log(*drain_inbox(dispatcher, on_paused=on_paused))
         except Exception as error:
-            # In a run without an alarm the second try confirms it.
-            if not is_of_source(error) or (not checks_source and context["ti"].try_number == 1):
+            problem = problem_of_error(error)
+            if problem is None or problem.may_be_away:
                 raise
-            raise AirflowFailException(str(error)) from error
-        if dispatcher.counts.causes and self.on_rejected == "fail":
-            raise AirflowFailException(dispatcher.counts.rejected_text())
-        if any(alarm.get("alarm") and not alarm.get("inbox_id") for alarm in alarms):
-            raise AirflowFailException(
-                f"The triggerer could not use the inbox {self.inbox!r}."
-                " This worker can: see the log of the triggerer"
-            )
-        return dispatcher.counts.result
+            self._reconnect()
+            return problem
+        return None
+
+    def _fail_for_notice(
+        self, context: Context, problem: SourceProblem | None, notice: Mapping[str, Any], noticed_at: float
+    ) -> None:
+        """
+        Fail for the newest alarm of the watcher, which has decided that it is due.
+
+        :param problem: what this task itself found.
+        :raises AirflowFailException: it found a problem too, or the notice is recent.
+        """
+        if problem is None and clock.now() - noticed_at > MAX_NOTICE_AGE_SECONDS:
+            log.info("Inbox %s: the source was in trouble, and is sound again", self.inbox)
+            return
+        reported = notice.get("problem")
+        noticed = SourceProblem.of(reported) or SourceProblem("unusable", "see its log")
+        self._found(problem or noticed, context)
+        if problem is not None:
+            self._raise_alarm(context, problem.text)
+        since = clock.normal(reported.get("since")) if isinstance(reported, Mapping) else None
+        self._alarm.raised()
+        self._store_alarm(context)
+        raise AirflowFailException(
+            f"The triggerer finds the inbox {self.inbox!r} in trouble since {since or 'a few minutes'},"
+            f" though this task could use it. What the triggerer found: {noticed.text}"
+        )
+
+    def _watch(
+        self, context: Context, counts: Counts, problem: SourceProblem | None, *, checks_source: bool
+    ) -> SourceProblem | None:
+        """
+        Work on, and take readings, until a problem is an alarm, or was one before.
+
+        :return: the problem of the last reading.
+        :raises AirflowFailException: it is an alarm.
+        """
+        watched_until = clock.monotonic() + MAX_WATCH_SECONDS
+        while True:
+            if problem is None:
+                self._alarm.sound()
+            else:
+                self._found(problem, context)
+                if self._alarm.is_due(0 if checks_source else PATIENCE_SECONDS):
+                    self._raise_alarm(context, problem.text)
+            is_over = not checks_source or clock.monotonic() >= watched_until
+            if is_over or not self._alarm.is_unconfirmed:
+                return problem
+            pause = reading_pause()
+            text = "Inbox %s: reading its state again in %.0f s; a problem that lasts fails the task: %s"
+            log.warning(text, self.inbox, pause, problem.text if problem else "it is sound at the moment")
+            clock.sleep(pause)
+            problem = self._drain(context, counts, checks_source=checks_source)
 
     def _is_own(self, notice: Mapping[str, Any]) -> bool:
         """Whether a notice may be of this inbox: a DAG may have several."""

@@ -21,9 +21,15 @@ from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import flag, intervals
-from airflow_provider_workflow.operators.base import DispatchingOperator, is_of_source
-from airflow_provider_workflow.options import check_acknowledge, check_sensor_options
-from airflow_provider_workflow.types import BY_USER
+from airflow_provider_workflow.operators.alarms import MAX_WATCH_SECONDS, RaisesAlarms
+from airflow_provider_workflow.operators.base import DispatchingOperator
+from airflow_provider_workflow.options import (
+    check_acknowledge,
+    check_keeps_messages,
+    check_sensor_options,
+)
+from airflow_provider_workflow.source import reading_pause
+from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,18 +39,14 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease
     from airflow_provider_workflow.dispatch.receiving import Receiver
     from airflow_provider_workflow.dispatch.results import Counts
+    from airflow_provider_workflow.source import SourceProblem
     from airflow_provider_workflow.triggers.polling import InboxHealth
     from airflow_provider_workflow.types import DispatchResult
 
 log = logging.getLogger(__name__)
 
-ALARM_POLL_SECONDS = 300.0
-"""Interval of polls after an alarm, until the next one is due."""
-ALARM_KEY = "workflow_alarm"
-"""XCom: the type of the error of a source; empty once events arrive."""
 
-
-class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
+class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator):
     """
     Waits until an inbox has messages, then starts DAG runs for them or returns them.
 
@@ -57,11 +59,13 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     With ``"manual"`` it returns the lease, for ``WorkflowAcknowledgeOperator`` after the work.
 
     While the service is unreachable or limits the rate, the sensor waits. If the service has paused the
-    inbox, it is missing or failed to initialize, or credentials are rejected, the second try fails the task.
-    The next run then waits for 6 hours before it fails again, or is skipped.
+    inbox, it is missing, is being deleted or failed to initialize, or credentials are rejected, at two polls
+    at least 60 s apart, the task fails without a retry. Until the inbox was sound for an hour it fails again
+    every 6 hours, and meanwhile works on messages as soon as there are any.
 
-    By default it retries errors for two and a half hours (75 retries); ``acknowledge="auto"`` needs 1 or
-    more. Other arguments: :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
+    By default it retries errors for two and a half hours (75 retries). A sensor that returns messages needs
+    ``do_xcom_push=True``, and with ``acknowledge="auto"`` 1 or more retries. Other arguments:
+    :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`.
 
     :param trigger_dag_id: as with the dispatch operator; None returns the messages (templated).
     :param acknowledge: ``auto`` (the default; Airflow 3.3+) or ``manual``; only without ``trigger_dag_id``.
@@ -84,9 +88,9 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     _has_waited = False
     _least_interval: float = 0
     _requested_wait: float = 0
-    _alarm: Exception | None = None
-    _was_sound = False
     _paused_reason: str | None = None
+    _pause: SourceProblem | None = None
+    """The problem that the last poll found without an error: the service has paused the inbox."""
 
     def __init__(
         self,
@@ -110,12 +114,15 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         self.deferrable = deferrable
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
-        self._check_retries()
+        self._check_keeps_messages()
 
-    def _check_retries(self) -> None:
-        if self.acknowledge == "auto" and not self.retries:
-            text = "a retry returns the messages that a killed try received"
-            raise ValueError(f'retries must be 1 or more with acknowledge="auto": {text}')
+    def _check_keeps_messages(self) -> None:
+        check_keeps_messages(
+            self.acknowledge,
+            retries=self.retries,
+            do_xcom_push=self.do_xcom_push,
+            multiple_outputs=self.multiple_outputs,
+        )
 
     def execute(self, context: Context) -> Any:
         """
@@ -128,7 +135,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         from airflow_provider_workflow.triggers.inbox import settle_seconds
 
         # Again, as a cluster policy may have set them since.
-        self._check_retries()
+        self._check_keeps_messages()
         if self.deferrable:
             with self._skipped_on_failure():
                 return self.resume(context, {"status": "poll"})
@@ -137,15 +144,13 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         if self.reschedule:
             self._least_interval = settle_seconds(5)
             self.poke_interval = max(self.poke_interval, self._least_interval)
-        self._usual_interval = self.poke_interval
         try:
             return super().execute(context)
         except AirflowSensorTimeout:
-            if self._alarm is None:
-                raise
+            self._raise_alarm_at_timeout(context)
+            raise
         finally:
             self.hook.close()
-        raise AirflowFailException(str(self._alarm)) from self._alarm
 
     def resume(
         self,
@@ -155,7 +160,8 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         deadline: float | None = None,
         so_far: dict[str, Any] | None = None,
         hold_seconds: float = 0,
-        was_sound: bool = False,
+        alarm: dict[str, Any] | None = None,
+        was_sound: bool = False,  # noqa: ARG002 of a hand-off of 0.2.0
     ) -> Any:
         """
         Continue with the event of the trigger: poll once, and defer if there is nothing to return.
@@ -165,19 +171,24 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         :param deadline: epoch seconds at which the sensor times out; None for ``timeout`` from now on.
         :param so_far: the counters from before the deferral.
         :param hold_seconds: seconds that it waited for capacity.
-        :param was_sound: whether events arrived at an earlier poll.
+        :param alarm: the trouble of the source from before the deferral; the trigger may know it better.
         """
         from airflow_provider_workflow.dispatch.results import Counts
+        from airflow_provider_workflow.source import Alarm, SourceProblem
         from airflow_provider_workflow.triggers.inbox import lease_of
 
+        self._check_keeps_messages()
         self._read_rendered()
+        event = event or {}
         deadline = clock.now() + self.timeout if deadline is None else deadline
         self.counts = Counts.carried(so_far)
-        value, self._was_sound = None, was_sound
-        with self._failing_seldom(context), closing(self.hook):
-            value = self._poll(context, lease_of(event or {}, self.workflow_conn_id))
+        self._alarm = Alarm.of(event.get("alarm") or alarm)
+        with closing(self.hook):
+            value = self._take_reading(
+                context, lease_of(event, self.workflow_conn_id), SourceProblem.of(event.get("problem"))
+            )
         if value is None:
-            self._defer_until_messages(deadline, hold_seconds)
+            self._defer_until_messages(context, deadline, hold_seconds)
         return value
 
     def resume_execution(self, next_method: str, next_kwargs: Any, context: Context) -> Any:
@@ -202,16 +213,19 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         """Poll the inbox once, for the modes poke and reschedule."""
         from airflow_provider_workflow.dispatch.run_errors import TargetError
 
-        value = None
         try:
-            with self._failing_seldom(context):
-                value = self._poll(context)
+            value = self._take_reading(context)
+            if self.reschedule:
+                # Each poll of this mode has a process of its own, which knows nothing of the others.
+                watched_until = clock.monotonic() + MAX_WATCH_SECONDS
+                while value is None and self._alarm.is_unconfirmed and clock.monotonic() < watched_until:
+                    clock.sleep(reading_pause())
+                    value = self._take_reading(context)
         except TargetError:
             # With silent_fail the sensor polls again in this process.
             self._failed_polls += 1
             raise
-        # In the mode reschedule each poll has a process of its own.
-        has_waited = self._has_waited or self._alarm or context.get("task_reschedule_count")
+        has_waited = self._has_waited or self._alarm.problem or context.get("task_reschedule_count")
         if value is None and not has_waited:
             from airflow_provider_workflow.client.wire import host_of
 
@@ -220,40 +234,47 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             log.info("Inbox %s at %s: nothing to do yet; polling every %g s", self.inbox, host, pause)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
-    @contextmanager
-    def _failing_seldom(self, context: Context) -> Iterator[None]:
-        """Fail for a source in the second try, but not again for the same error within 6 hours."""
-        ti = context["ti"]
+    def _take_reading(
+        self, context: Context, lease: HeldLease | None = None, reported: SourceProblem | None = None
+    ) -> Any:
+        """
+        Poll once; what that shows of the source is a reading of its alarm.
+
+        :param lease: of the trigger.
+        :param reported: the problem that the trigger found: an alarm even if the source is sound now.
+        :return: the result of the sensor; None if it has to wait.
+        :raises AirflowFailException: a problem is an alarm. Messages were worked on before; those that the
+            sensor returns are returned first, or they would be lost.
+        """
+        from airflow_provider_workflow.source import problem_of_error
+
+        value, problem = None, None
         try:
-            yield
-            if not (self._was_sound or self._health.errors) and self._paused_reason in (None, BY_USER):
-                ti.xcom_push(ALARM_KEY, "")
-                self._was_sound = True
-                if self._alarm is not None:
-                    self._alarm, self.poke_interval = None, self._usual_interval
+            value = self._poll(context, lease)
+            problem = self._pause
         except Exception as error:
-            if not is_of_source(error):
+            problem = problem_of_error(error)
+            if problem is None or problem.may_be_away:
                 raise
             self._reconnect()
-            from airflow_provider_workflow.triggers.notice import ALARM_AGAIN_SECONDS
+            self._health.failed(error)
+        if problem is None and not self._health.errors:
+            self._alarm.sound()
+        if (problem := problem or reported) is None:
+            if value is not None:
+                self._store_alarm(context)
+            return value
+        self._found(problem, context)
+        if self._alarm.is_due() and (value is None or self.trigger_dag_id is not None):
+            self._raise_alarm(context, problem.text)
+        if value is not None:
+            self._store_alarm(context)
+        return value
 
-            # That run may be a success, as of a skipped task.
-            name, before = type(error).__name__, ti.get_previous_dagrun()
-            is_same = (
-                before is not None
-                and before.end_date is not None
-                and clock.now() - before.end_date.timestamp() < ALARM_AGAIN_SECONDS
-                and ti.xcom_pull(key=ALARM_KEY, run_id=before.run_id, map_indexes=ti.map_index) == name
-            )
-            ti.xcom_push(ALARM_KEY, name)
-            if is_same and not self._was_sound:
-                self._alarm = error
-                self.poke_interval = max(self.poke_interval, ALARM_POLL_SECONDS)
-                self._health.failed(error)
-            elif is_same or ti.try_number > 1:
-                raise AirflowFailException(str(error)) from error
-            else:
-                raise
+    def _raise_alarm_at_timeout(self, context: Context) -> None:
+        """:raises AirflowFailException: the source is in trouble, which says more than a timeout."""
+        if self._alarm.problem is not None:
+            self._raise_alarm(context, self._alarm.problem.text)
 
     def _unreachable(self, error: WorkflowError) -> None:
         """Log a transient error, and poll again later."""
@@ -268,19 +289,23 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
     def _get_next_poke_interval(
         self, started_at: datetime | float, run_duration: Callable[[], float], poke_count: int
     ) -> float:
-        """As Airflow's, but not too short; and as long as the service requests, until the timeout."""
+        """
+        As Airflow's, but not too short; and as long as the service requests, until the timeout.
+
+        While the source is in trouble, polls are at random moments.
+        """
         seconds = super()._get_next_poke_interval(started_at, run_duration, poke_count)
         requested = min(self._requested_wait, self.timeout - run_duration())
-        return max(seconds, self._least_interval, requested)
+        pause = self._least_interval if self._alarm.problem is None else reading_pause()
+        return max(seconds, self._least_interval, requested, pause)
 
-    def _defer_until_messages(self, deadline: float, held: float) -> None:
+    def _defer_until_messages(self, context: Context, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
         counts, remaining = self.counts, deadline - clock.now()
-        if remaining <= 0 and self._alarm is not None:
-            raise AirflowFailException(str(self._alarm)) from self._alarm
         if remaining <= 0:
+            self._raise_alarm_at_timeout(context)
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
             text = f"nothing more to do within {self.timeout:g} s.{done}"
             raise AirflowSensorTimeout(f"Inbox {self.inbox!r}: {text}")
@@ -292,8 +317,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
         # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
         # The task ends its time itself: at a timeout of the trigger Airflow names no cause.
-        hold = min(hold if self._alarm is None else ALARM_POLL_SECONDS, remaining)
-        so_far = {"so_far": asdict(counts), "was_sound": self._was_sound}
+        hold, alarm = min(hold, remaining), self._alarm.record()
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,
@@ -305,11 +329,12 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             on_paused=self.on_paused,
             settle_seconds=settle_seconds(),
             hold_seconds=hold,
+            alarm=alarm,
         )
         self.defer(
             trigger=trigger,
             method_name="resume",
-            kwargs={"deadline": deadline, "hold_seconds": hold, **so_far},
+            kwargs={"deadline": deadline, "hold_seconds": hold, "so_far": asdict(counts), "alarm": alarm},
             timeout=timedelta(seconds=remaining + (hold and max(hold, settle_seconds()))),
         )
 
@@ -328,7 +353,7 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
-        reason_before, self._paused_reason = self._paused_reason, None
+        reason_before, self._paused_reason, self._pause = self._paused_reason, None, None
         try:
             if self.trigger_dag_id is None:
                 routes = Routes(None, self.match)
@@ -390,14 +415,15 @@ class WorkflowInboxSensor(DispatchingOperator, BaseSensorOperator):
 
     def _paused(self, *, is_new: bool) -> DispatchResult | None:
         from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
+        from airflow_provider_workflow.source import problem_of
 
         reason = self._paused_reason or ""
-        done = self.counts.handled > 0 and self.trigger_dag_id is not None
-        if self.on_paused == "fail" and reason != BY_USER and not done:
-            raise InboxNotActiveError(self.inbox, reason, self.workflow_conn_id) from None
+        if self.on_paused == "fail":
+            state = {"status": PAUSED, "paused_reason": reason}
+            self._pause = problem_of(state, self.inbox, self.workflow_conn_id)
         if is_new:
             log.warning("Inbox %s is paused: %s", self.inbox, plain(reason))
+        done = self.counts.handled > 0 and self.trigger_dag_id is not None
         return self.counts.result if done else None
 
     @cached_property

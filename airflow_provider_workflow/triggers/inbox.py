@@ -12,6 +12,13 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.source import (
+    RANDOM,
+    Alarm,
+    SourceProblem,
+    problem_of,
+    problem_of_error,
+)
 from airflow_provider_workflow.triggers import SerializesArguments
 
 if TYPE_CHECKING:
@@ -29,8 +36,10 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     Leases messages and fires once, with the lease as one ASCII JSON string (docs/service.md 4 and 5).
 
     The ``status`` of its event is ``leased`` (with ``inbox_name`` and ``lease``), or ``poll``: the task
-    should poll itself, as for an inbox that is paused or failed to initialize, or a lease over 1 MB, which
-    is released. The trigger never acknowledges, as Airflow may silently drop an event; the resumed task does.
+    should poll itself, as after a lease over 1 MB, which is released. With a ``problem`` in the event the
+    source is in trouble, and that is an alarm; until it is one, the trigger waits. ``alarm`` is the state
+    with which the task continues to decide that. The trigger never acknowledges, as Airflow may silently
+    drop an event; the resumed task does.
 
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.
@@ -39,11 +48,13 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream.
-    :param on_paused: ``fail`` fires for an inbox without messages that the service has paused; ``wait``, and
+    :param on_paused: ``fail`` takes an inbox that the service has paused for a problem; ``wait``, and
         ``fail`` after a pause by a user, waits until it is resumed.
     :param settle_seconds: seconds to wait before the first lease, 0 or more. Airflow fails the task if a
         trigger fires while the process that deferred is still ending.
     :param hold_seconds: if above 0, lease nothing, and fire ``poll`` after this many seconds.
+    :param alarm: the task's part of the trouble of its source, a record of
+        :class:`~airflow_provider_workflow.source.Alarm`; None without any.
     """
 
     ARGUMENTS = (
@@ -57,6 +68,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         "on_paused",
         "settle_seconds",
         "hold_seconds",
+        "alarm",
     )
 
     def __init__(
@@ -71,6 +83,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         on_paused: str = "fail",
         settle_seconds: float = 0,
         hold_seconds: float = 0,
+        alarm: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.inbox = inbox
@@ -83,14 +96,17 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         self.on_paused = on_paused
         self.settle_seconds = settle_seconds
         self.hold_seconds = hold_seconds
+        self.alarm = alarm
+        self._alarm = Alarm.of(alarm)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """
         Wait, lease, fire once.
 
-        :raises WorkflowError: a permanent error: wrong credentials, no such inbox.
+        :raises WorkflowError: a permanent error that is not of the source.
         """
         from airflow_provider_workflow.client.errors import TransportError, WorkflowError
+        from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
         from airflow_provider_workflow.triggers.polling import InboxHealth, opened
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
@@ -103,42 +119,72 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
                 async with opened(self, health) as source:
                     while (event := await self._lease(source, health)) is None:
                         health.succeeded()
-                        await source.waits.wait()
+                        # At random moments, as a fixed rhythm could always meet the same state.
+                        least = max(self.poll_interval, self.max_poll_interval / 3)
+                        most = max(least, self.max_poll_interval * 0.9)
+                        await source.waits.wait(most=RANDOM.uniform(least, most))
                     health.succeeded()
-                    yield TriggerEvent(event)
+                    yield TriggerEvent({**event, "alarm": self._alarm.record()})
                     return
-            except WorkflowError as error:
+            except (WorkflowError, InboxUnusableError) as error:
                 if isinstance(error, TransportError) and error.permanent:
                     # The CA file may be newer than this client; the task reads it again.
-                    yield TriggerEvent(POLL)
+                    yield TriggerEvent({**POLL, "alarm": self._alarm.record()})
                     return
-                if not error.transient:
+                problem = problem_of_error(error)
+                if problem is None and not getattr(error, "transient", False):
                     raise
-                await clock.async_sleep(health.failed(error))
+                pause = health.failed(error)
+            event = None if problem is None else self._found(problem)
+            if event is not None:
+                yield TriggerEvent(event)
+                return
+            await clock.async_sleep(pause)
+
+    def _found(self, problem: SourceProblem) -> dict[str, Any] | None:
+        """Take a reading with a problem; return the event to fire if that is an alarm."""
+        self._alarm.found(problem)
+        if not self._alarm.is_due():
+            return None
+        return {**POLL, "problem": problem.described(), "alarm": self._alarm.record()}
 
     async def _lease(self, source: Source, health: InboxHealth) -> dict[str, Any] | None:
-        """Lease once; return the event to fire, or None to continue waiting."""
+        """
+        Lease once; return the event to fire, or None to continue waiting.
+
+        :raises InboxUnusableError: the inbox failed to initialize.
+        :raises NotFoundError: the inbox is being deleted, or does not exist.
+        """
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
         from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-        from airflow_provider_workflow.dispatch.lease import HeldLease, check_quarantine_in_loop
-        from airflow_provider_workflow.types import BY_USER, DELETING, FAILED, PAUSED
+        from airflow_provider_workflow.dispatch.lease import (
+            HeldLease,
+            check_quarantine_in_loop,
+            check_source,
+        )
+        from airflow_provider_workflow.types import FAILED, PAUSED
 
         inbox_id, call = source.inbox["id"], api.lease_messages
+        lease = None
         try:
             answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
             attributes = answer.get("inbox_attributes") or {}
             lease = HeldLease.of(inbox_id, answer, self.lease_seconds, self.workflow_conn_id)
+            if lease is None:
+                check_source(inbox_id, self.workflow_conn_id, attributes)
         except InboxPausedError as paused:
             attributes = {"status": PAUSED, "paused_reason": paused.paused_reason}
-            lease = None
-        if lease is None and attributes.get("status") in (FAILED, DELETING):
-            return POLL
         is_paused = attributes.get("status") == PAUSED
-        is_paused = is_paused and attributes.get("paused_reason") != BY_USER
-        if lease is None and is_paused and self.on_paused == "fail":
-            return POLL
-        health.seen(attributes)
+        problem = None
+        if not is_paused or self.on_paused == "fail":
+            problem = problem_of(attributes, self.inbox, self.workflow_conn_id)
+        if attributes.get("status") != FAILED:  # one that has a last lease
+            health.seen(attributes)
+        if problem is None:
+            self._alarm.sound()
+        elif (event := self._found(problem)) is not None and lease is None:
+            return event
         if lease is None:
             await check_quarantine_in_loop(source.client, inbox_id)
             return None

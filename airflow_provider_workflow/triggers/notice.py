@@ -12,6 +12,14 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
+from airflow_provider_workflow.source import (
+    ALARM_AGAIN_SECONDS,
+    Alarm,
+    SourceProblem,
+    problem_of,
+    problem_of_error,
+    reading_pause,
+)
 from airflow_provider_workflow.triggers import (
     SerializesArguments,
     queue_of_triggerers,
@@ -28,21 +36,14 @@ LEAST_NOTICE_SECONDS = 5.0
 Minimum seconds between two notices. Airflow may not start a run for an asset event that follows another one
 within about 3 s. No message depends on one event, but such a notice would be useless.
 """
-STATE_SECONDS = 120.0
-"""Interval of polls of the inbox's state, which lists of messages do not show."""
-CONFIRM_SECONDS = 60.0
-"""How long a permanent error must last before an alarm: an inbox may be deleted and created again."""
-AWAY_SECONDS = 180.0
-"""The same for an error that Airflow also raises while its API is away."""
-ALARM_AGAIN_SECONDS = 6 * 3600.0
 LONGEST_RUN_SECONDS = 660.0
 """How long a run may drain an inbox. Before Airflow 3.4, an alarm meanwhile may start no run."""
 MOST_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
 """Stands for the available messages that a longer list may have."""
-UNUSABLE = frozenset({"it cannot be used"})
-"""The reason of an alarm if an inbox cannot be read."""
+STORE_SECONDS = 10.0
+"""Timeout of a request to Airflow's asset state store."""
 
 
 class NoticeSchedule:
@@ -51,7 +52,7 @@ class NoticeSchedule:
 
     It is due at once if none of the listed messages was listed at the last notice: the former ones were
     leased, and the task that leased them may have ended before the new ones arrived. Otherwise it is due
-    every ``renotify_seconds``. Alarms have a schedule of their own, with their reason for the messages.
+    every ``renotify_seconds``.
 
     :param renotify_seconds: seconds between two notices for the same messages.
     """
@@ -62,22 +63,17 @@ class NoticeSchedule:
         self._again_at = -math.inf
         self.noticed_at = -math.inf
 
-    def is_due(self, available: frozenset[str], other: NoticeSchedule | None = None) -> bool:
+    def is_due(self, available: frozenset[str]) -> bool:
         """
         Whether a notice is due for the messages that were just listed.
 
-        :param available: ids of available messages, or the reason for an alarm.
-        :param other: soon after its notices the first one for an alarm is repeated, as it may start no run.
+        :param available: ids of available messages.
         """
         now = clock.monotonic()
-        is_first = self._noticed.isdisjoint(available)
-        is_due = bool(available) and (is_first or now >= self._again_at)
+        is_due = bool(available) and (self._noticed.isdisjoint(available) or now >= self._again_at)
         if is_due:
             self.noticed_at = now
             self._again_at = now + self._renotify_seconds
-            is_recent = other is not None and now - other.noticed_at < LONGEST_RUN_SECONDS
-            if is_first and is_recent and airflow_release() < (3, 4):
-                self._again_at = now + LONGEST_RUN_SECONDS
         if is_due or not available:
             self._noticed = available
         return is_due
@@ -98,13 +94,16 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     The event's payload is ``{"inbox", "inbox_id", "workflow_conn_id", "alarm"}``.
 
-    While the service has paused the inbox (for any reason but ``user``), the inbox failed to initialize or is
-    missing, or the credentials are rejected, there is a notice within 5 minutes and again every 6 hours, with
-    ``alarm`` true (before Airflow 3.4 also after 11 minutes, if messages waited). The listener then
-    fails, with the fix.
+    The inbox's state is read at random intervals of 20 to 60 s. If the service has paused the inbox (for any
+    reason but ``user``), the inbox failed to initialize, is being deleted or is missing, or the credentials
+    are rejected, at two readings at least 60 s apart, there is a notice with ``alarm`` true and a ``problem``
+    (``kind``, ``text`` and ``since``), with which the listener fails. Until the inbox was sound for an hour
+    there is another one every 6 hours (before Airflow 3.4 the first one also after 11 minutes, if messages
+    waited). On Airflow 3.3 and later the asset state store keeps the time of the last alarm, so a restarted
+    triggerer does not repeat it, if the trigger has one asset.
 
-    It never ends: it retries after all errors, with growing pauses. Watchers with the same arguments in one
-    DAG file are one trigger; those of one inbox in one triggerer share its event stream.
+    It never ends: it retries after all errors, with pauses of up to a minute. Watchers with the same
+    arguments in one DAG file are one trigger; those of one inbox in one triggerer share its event stream.
 
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.
@@ -146,30 +145,31 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, LEAST_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
-            self._broken_at = math.inf
+            self._alarm = Alarm()
+            self._repeat_at = math.inf
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch without end. It raises nothing: Airflow would restart it every 2 s, without any back-off."""
-        from airflow_provider_workflow.client.advice import why_silent
         from airflow_provider_workflow.triggers import polling
 
-        schedule, alarms = NoticeSchedule(self.renotify_seconds), NoticeSchedule(ALARM_AGAIN_SECONDS)
+        self._started_at = clock.now()
+        schedule = NoticeSchedule(self.renotify_seconds)
         health = polling.InboxHealth(self.inbox, log)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
                 async with polling.opened(self, health) as source:
-                    inbox = source.inbox
-                    state_due = clock.monotonic() + STATE_SECONDS
+                    inbox, state_due = source.inbox, -math.inf
                     while inbox["id"] == source.inbox["id"]:  # else a new one has its name
-                        health.seen(inbox)
-                        is_due = schedule.is_due(await self._available(source))
+                        is_alarm = False
+                        if clock.monotonic() >= state_due:
+                            health.seen(inbox)
+                            is_alarm = await self._is_alarm(
+                                problem_of(inbox, self.inbox, self.workflow_conn_id), schedule
+                            )
+                            state_due = clock.monotonic() + reading_pause()
+                        is_due = schedule.is_due(await self._available(source)) or is_alarm
                         health.succeeded()
-                        self._broken_at = math.inf
-                        reason = why_silent(inbox)
-                        self._tell_active(inbox["id"], reason is None)
-                        is_alarm = alarms.is_due(frozenset({reason} if reason else ()), schedule)
-                        is_due |= is_alarm
                         if is_due:
                             source.waits.reset()
                             yield self._event(source.inbox["id"], is_alarm=is_alarm)
@@ -177,29 +177,64 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
                         await source.waits.wait(least, due)
                         if clock.monotonic() >= state_due:
-                            state_due += STATE_SECONDS
                             inbox = await polling.look_up(source.client, self.inbox)
                 continue
             except Exception as error:
                 pause = health.failed(error)
-                seconds_left = self._unconfirmed_seconds(error)
-            if seconds_left > 0:
-                pause = min(pause, seconds_left)
-            elif alarms.is_due(UNUSABLE, schedule):
+                problem = None if getattr(error, "transient", False) else _problem_of(error)
+            if problem is not None and await self._is_alarm(problem, schedule):
                 yield self._event("", is_alarm=True)
             await clock.async_sleep(pause)
 
-    def _unconfirmed_seconds(self, error: Exception) -> float:
-        """For how long an error must still last before an alarm."""
-        from airflow_provider_workflow.hooks.workflow import may_be_away
-
+    async def _is_alarm(self, problem: SourceProblem | None, schedule: NoticeSchedule) -> bool:
+        """Take a reading of the source; return whether a notice of an alarm is due."""
+        self._tell_active(problem is None)
+        alarm = self._alarm
+        if problem is None:
+            if alarm.sound():
+                await self._in_store("adelete")
+        else:
+            if not alarm.is_recalled:
+                record = await self._in_store("aget")
+                alarmed_at = Alarm.of(record).alarmed_at
+                if alarmed_at is not None and clock.now() - alarmed_at < ALARM_AGAIN_SECONDS:
+                    # The record is of its last alarm; the problem may have lasted until this start.
+                    alarm.recall({**record, "problem_at": self._started_at})
+                alarm.is_recalled = True
+            alarm.found(problem)
         now = clock.monotonic()
-        if getattr(error, "transient", False):
-            return math.inf
-        self._tell_active(self.inbox, False)
-        self._broken_at = min(self._broken_at, now)
-        confirm = AWAY_SECONDS if may_be_away(error) else CONFIRM_SECONDS
-        return self._broken_at + confirm - now
+        if alarm.is_due():
+            is_recent = now - schedule.noticed_at < LONGEST_RUN_SECONDS and airflow_release() < (3, 4)
+            self._repeat_at = now + LONGEST_RUN_SECONDS if is_recent and not alarm.alarmed_at else math.inf
+            alarm.raised()
+            await self._in_store("aset", alarm.record())
+            return True
+        is_repeated = problem is not None and now >= self._repeat_at
+        if is_repeated:
+            self._repeat_at = math.inf
+        return is_repeated
+
+    async def _in_store(self, method: str, *value: Any) -> Any:
+        """
+        Read, write or delete the record of the last alarm in the state store of the trigger's asset.
+
+        Airflow has none before 3.3, and no single one for a trigger of several assets. The watcher then
+        knows only its own alarms.
+        """
+        store = getattr(self, "asset_state_store", None)
+        if store is None:
+            return None
+        key = f"workflow_alarm:{self.workflow_conn_id}:{self.inbox}"
+        try:
+            async with clock.timeout(STORE_SECONDS):
+                return await getattr(store, method)(key, *value)
+        except Exception as error:
+            cause = type(error).__name__
+            text = (
+                "Inbox %s: the last alarm is not kept in the asset state store (%s); a restart may repeat it"
+            )
+            log.info(text, self.inbox, cause)
+            return None
 
     async def _available(self, source: Source) -> frozenset[str]:
         """
@@ -223,11 +258,11 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                 return available
         return UNSEEN
 
-    def _tell_active(self, inbox: str, is_active: bool) -> None:
+    def _tell_active(self, is_active: bool) -> None:
         from airflow_provider_workflow import observers
 
         facts = {observers.ACTIVE: int(is_active)}
-        observers.tell("source", inbox=inbox, conn_id=self.workflow_conn_id, facts=facts)
+        observers.tell("source", inbox=self.inbox, conn_id=self.workflow_conn_id, facts=facts)
 
     def _event(self, inbox_id: str, *, is_alarm: bool) -> TriggerEvent:
         from airflow_provider_workflow import observers
@@ -237,4 +272,16 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
         payload: dict[str, Any] = {name: plain(value) for name, value in names.items()}
-        return TriggerEvent({**payload, "alarm": is_alarm})
+        payload["alarm"] = is_alarm
+        if is_alarm and self._alarm.problem is not None:
+            payload["problem"] = {**self._alarm.problem.described(), "since": self._alarm.since}
+        return TriggerEvent(payload)
+
+
+def _problem_of(error: Exception) -> SourceProblem:
+    """The problem of an error that is not transient, whatever the error: no message arrives meanwhile."""
+    from airflow_provider_workflow.triggers.polling import EXPLAINED
+
+    name = type(error).__name__
+    text = str(error) if isinstance(error, EXPLAINED) else f"{name} in the trigger; see the triggerer's log"
+    return problem_of_error(error) or SourceProblem("unusable", text)

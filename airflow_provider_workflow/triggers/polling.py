@@ -19,6 +19,7 @@ from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.source import reading_pause
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 LONG_SERIES_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""
 FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 300.0
 LEAST_WAIT_SECONDS = 1.0
 """Minimum seconds between two polls, also with wake-ups."""
 TICK_SECONDS = 0.25
@@ -69,8 +69,9 @@ class InboxHealth:
         """
         Count and log an error.
 
-        :return: seconds to wait before the next attempt: 5, doubled with each error of the series up to 300;
-            or longer, up to 3600, if the service requested that.
+        :return: seconds to wait before the next attempt: 5, doubled with each error of the series up to a
+            random 20 to 60, so that an inbox that is usable again is worked on within a minute; or longer, up
+            to 3600, if the service requested that.
         """
         if self.errors == 0:
             self._since, self._logged, self._is_long = clock.monotonic(), None, False
@@ -83,7 +84,7 @@ class InboxHealth:
         elif type(error) is not self._logged:
             self._log_first(error)
         self._logged = type(error)
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.errors - 1, 10), LONGEST_PAUSE_SECONDS)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.errors - 1, 10), reading_pause())
         return max(pause, requested_wait(error))
 
     def _log_first(self, error: Exception) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -160,14 +161,22 @@ class TaskInstance:
     run_id: str = "run_of_this_task"
     map_index: int = -1
 
-    def get_previous_dagrun(self) -> Any:
-        return self.previous
+    def get_previous_dagrun(self, state: str | None = None) -> Any:
+        is_asked_for = self.previous is not None and state in (None, self.previous.state)
+        return self.previous if is_asked_for else None
 
     def xcom_push(self, key: str, value: Any) -> None:
-        self.xcoms[self.run_id, key, self.map_index] = value
+        # The newest one is the last.
+        self.xcoms.pop((self.run_id, key, self.map_index), None)
+        self.xcoms[self.run_id, key, self.map_index] = json.loads(json.dumps(value))
 
-    def xcom_pull(self, *, key: str, run_id: str, map_indexes: int) -> Any:
-        return self.xcoms.get((run_id, key, map_indexes))
+    def xcom_pull(self, *, key: str, include_prior_dates: bool, map_indexes: int) -> Any:
+        found = [
+            value
+            for (run_id, name, map_index), value in self.xcoms.items()
+            if (name, map_index) == (key, map_indexes) and (include_prior_dates or run_id == self.run_id)
+        ]
+        return found[-1] if found else None
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None

@@ -24,7 +24,7 @@ from airflow_provider_workflow.client.user_tokens import NONE_STORED
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks import workflow
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.operators.base import is_of_source
+from airflow_provider_workflow.source import SourceProblem, problem_of_error
 from tests.unit import odd_files
 from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.client.conftest import closed_port
@@ -133,12 +133,15 @@ async def test_an_extra_that_is_no_object_is_named(extra: str, monkeypatch: pyte
 def test_a_connection_that_airflow_lacks_is_named_and_tasks_are_retried(isolated: None) -> None:
     with pytest.raises(ConfigurationError, match=r"no connection 'lost' .* set AIRFLOW_CONN_LOST") as lost:
         _ = WorkflowHook("lost").settings
-    assert not is_of_source(lost.value), "Airflow says the same while its API is away"
+    problem = problem_of_error(lost.value)
+    assert problem == SourceProblem("unusable", str(lost.value), may_be_away=True), "its API may be away"
 
 
 def test_user_tokens_that_the_service_rejects_last_and_missing_ones_may_be_airflow_s_fault() -> None:
     for reason, lasts in (("the service no longer accepts the refresh token", True), (NONE_STORED, False)):
-        assert is_of_source(LoginRequiredError("c", reason)) is lasts
+        problem = problem_of_error(LoginRequiredError("c", reason))
+        assert problem is not None
+        assert problem.may_be_away is not lasts
 
 
 def test_a_secret_is_masked_without_the_line_break_that_was_stored_after_it(connect: Connect) -> None:

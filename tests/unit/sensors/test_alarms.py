@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.source import Alarm
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.sensors.tasks import MODES, Task, done
 from tests.unit.workbench import INBOX, Workbench
+
+HOUR = 3600.0
 
 
 def paused(bench: Workbench) -> str:
@@ -30,11 +35,9 @@ def deleted(bench: Workbench) -> str:
     return "does not exist"
 
 
-def run_before_failed(bench: Workbench, error: str) -> None:
-    """Let a task have failed just now in the run before, with this error of its source."""
-    ended_at = datetime.fromtimestamp(clock.now(), UTC)
-    bench.ti.previous = SimpleNamespace(run_id="before", end_date=ended_at)
-    bench.ti.xcoms["before", "workflow_alarm", -1] = error
+def failed(bench: Workbench) -> str:
+    bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
+    return "failed to initialize"
 
 
 @pytest.mark.parametrize("status", [403, 409, 429, 503])
@@ -63,198 +66,338 @@ def test_the_body_of_an_error_stays_in_the_error(
     assert "what-was-sent" not in str(written)
 
 
-SOURCES = pytest.mark.parametrize("fault", [paused, deleted])
+def run_before_failed(bench: Workbench, seconds_ago: float = 0, ended_ago: float | None = None) -> None:
+    """Let the run before have failed for its source, and a run after it have ended."""
+    at = clock.now() - seconds_ago
+    alarm = Alarm(kind="paused", began_at=at - 60, problem_at=at, alarmed_at=at)
+    bench.ti.xcoms["before", "workflow_alarm", -1] = alarm.record()
+    ended_at = datetime.fromtimestamp(clock.now() - (seconds_ago if ended_ago is None else ended_ago), UTC)
+    bench.ti.previous = SimpleNamespace(run_id="before", state="failed", end_date=ended_at)
+
+
+def event_of(deferral: Any) -> Any:
+    """What the trigger of a deferral fires."""
+
+    async def first() -> Any:
+        async with aclosing(deferral.trigger.run()) as events:
+            return (await anext(events)).payload
+
+    return asyncio.run(first())
+
+
+def task_of(bench: Workbench, **arguments: Any) -> Task:
+    return Task(bench, **{"wake_on_events": False, "timeout": 14 * 24 * HOUR, **arguments})
+
+
+SOURCES = pytest.mark.parametrize("fault", [paused, deleted, failed])
 
 
 @SOURCES
-@pytest.mark.parametrize("mode", ["poke", "deferrable"])
-def test_a_source_that_must_be_corrected_fails_the_task_in_its_second_try(
-    bench: Workbench, fault: Callable[[Workbench], str], mode: str
+@pytest.mark.parametrize("mode", MODES)
+def test_a_problem_that_is_seen_for_a_minute_fails_the_task_without_a_retry(
+    bench: Workbench, pauses: FakeClock, fault: Callable[[Workbench], str], mode: str
 ) -> None:
     text = fault(bench)
-    with pytest.raises((AirflowException, WorkflowError), match=text) as failed:
-        Task(bench, **MODES[mode]).execute()
-    assert not isinstance(failed.value, AirflowFailException)
+    task = task_of(bench, **MODES[mode])
+    with pytest.raises(AirflowFailException, match=rf"{text}.*\(since 1970-01-12T13:4"):
+        task.resume(deferral := task.execute(), event_of(deferral))
 
-    bench.ti.try_number = 2
-    with pytest.raises(AirflowFailException, match=text):
-        Task(bench, **MODES[mode]).execute()
+    assert 60 <= pauses.elapsed < 180
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_problem_that_passes_within_a_minute_fails_nothing(
+    bench: Workbench, pauses: FakeClock, mode: str
+) -> None:
+    paused(bench)
+    pauses.at(pauses.start + 10, lambda: bench.service.store.inboxes.force(bench.inbox_id, "active"))
+    pauses.at(pauses.start + 400, lambda: bench.put("a"))
+    task = task_of(bench, **MODES[mode])
+
+    if mode == "reschedule":
+        with pytest.raises(AirflowRescheduleException):
+            task.execute()
+        assert pauses.elapsed < 240, "it waits for a second reading in its process, for three minutes at most"
+        return
+    result = task.execute()
+    assert done(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
 
 
 @SOURCES
-def test_the_run_after_that_waits_for_six_hours(
+def test_the_run_after_that_fails_again_after_six_hours_and_not_before(
     bench: Workbench, fake_clock: FakeClock, fault: Callable[[Workbench], str]
 ) -> None:
     text = fault(bench)
-    bench.ti.try_number, bench.ti.run_id = 2, "before"
+    run_before_failed(bench, 5.5 * HOUR)
+    task = task_of(bench)
+    event = event_of(deferral := task.execute())
+
+    assert 0.5 * HOUR <= fake_clock.elapsed < 0.5 * HOUR + 70
     with pytest.raises(AirflowFailException, match=text):
-        Task(bench).execute()
-    run_before_failed(bench, bench.ti.xcoms["before", "workflow_alarm", -1])
+        task.resume(deferral, event)
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "ended_ago", "waits"),
+    [
+        (5.5 * HOUR, 5.5 * HOUR, True),
+        (5.5 * HOUR, 5 * HOUR, True),
+        (5.5 * HOUR, 1.5 * HOUR, False),
+        (7 * HOUR, None, False),
+    ],
+)
+def test_after_an_hour_without_a_problem_the_next_one_is_an_alarm_again(
+    bench: Workbench, fake_clock: FakeClock, seconds_ago: float, ended_ago: float | None, waits: bool
+) -> None:
+    run_before_failed(bench, seconds_ago, ended_ago)
+    paused(bench)
+    event_of(task_of(bench).execute())
+
+    assert (fake_clock.elapsed >= HOUR / 2) is waits
+
+
+def test_a_run_that_found_its_inbox_sound_for_an_hour_raises_the_alarm_again(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    run_before_failed(bench)
+    fake_clock.at(fake_clock.start + 1.1 * HOUR, lambda: paused(bench))
+    task = task_of(bench)
+    event = event_of(deferral := task.execute())
+
+    assert fake_clock.elapsed < 1.1 * HOUR + 300
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task.resume(deferral, event)
+
+
+def test_a_problem_of_the_run_before_makes_the_next_one_an_alarm(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    """A listener of a busy inbox has short runs, none of which sees a problem for a minute."""
+    bench.put("a")
+    paused(bench)
+    assert done(Task(bench).execute()) == ["a"]
     bench.ti.run_id = "after"
-    bench.service.fault("status", operation="list_inboxes", status=503, times=5)
-    task = Task(bench)
-    deferral = task.resume(task.execute(), {"status": "poll"})
-    assert deferral.trigger.hold_seconds == 300
-
-    fake_clock.advance(6 * 3600 - 1)
-    deferral = task.resume(deferral, {"status": "poll"})
-    fake_clock.advance(1)
-    with pytest.raises(AirflowFailException, match=text):
-        task.resume(deferral, {"status": "poll"})
-
-
-@pytest.mark.parametrize("error", ["NotFoundError", ""])
-def test_a_run_after_one_that_failed_otherwise_does_not_wait(bench: Workbench, error: str) -> None:
-    paused(bench)
-    run_before_failed(bench, error)
-    bench.ti.try_number = 2
+    fake_clock.advance(90)
 
     with pytest.raises(AirflowFailException, match="abandoned"):
         Task(bench).execute()
 
 
-def test_the_alarm_of_another_map_index_holds_none_back(bench: Workbench) -> None:
-    paused(bench)
-    run_before_failed(bench, "InboxNotActiveError")
-    bench.ti.map_index, bench.ti.try_number = 1, 2
+def test_a_listener_whose_inbox_is_sound_stores_and_reads_nothing_of_alarms(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unexpected(**_: Any) -> None:
+        raise AssertionError("it read the alarm of an earlier run")
 
-    with pytest.raises(AirflowFailException, match="abandoned"):
-        Task(bench).execute()
-
-
-def test_it_goes_on_when_the_source_is_corrected_and_the_next_run_does_not_wait(bench: Workbench) -> None:
-    paused(bench)
-    run_before_failed(bench, "InboxNotActiveError")
-    task = Task(bench)
-    deferral = task.execute()
-    bench.service.store.inboxes.force(bench.inbox_id, "active")
+    monkeypatch.setattr(bench.ti, "xcom_pull", unexpected, raising=False)
     bench.put("a")
 
-    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
-    assert bench.ti.xcoms[bench.ti.run_id, "workflow_alarm", -1] == ""
+    assert done(Task(bench).execute()) == ["a"]
+    assert bench.ti.xcoms == {}
+
+
+def test_an_alarm_is_raised_if_airflow_does_not_tell_of_the_one_before(
+    bench: Workbench, pauses: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(**_: Any) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(bench.ti, "xcom_pull", away, raising=False)
+    paused(bench)
+    run_before_failed(bench)
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task_of(bench, **MODES["poke"]).execute()
+
+
+@pytest.mark.parametrize("stored", ["InboxNotActiveError", "", {"began_at": "x"}, {"alarmed_at": 1.0}, None])
+def test_a_record_that_cannot_be_read_holds_no_alarm_back(
+    bench: Workbench, pauses: FakeClock, stored: Any
+) -> None:
+    """An earlier version stored the name of an error."""
+    paused(bench)
+    bench.ti.xcoms["before", "workflow_alarm", -1] = stored
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task_of(bench, **MODES["poke"]).execute()
+    assert pauses.elapsed < 180
+
+
+def test_the_alarm_of_another_map_index_holds_none_back(bench: Workbench, pauses: FakeClock) -> None:
+    paused(bench)
+    run_before_failed(bench)
+    bench.ti.map_index = 1
+
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task_of(bench, **MODES["poke"]).execute()
+    assert pauses.elapsed < 180
+
+
+@pytest.mark.parametrize("mode", ["poke", "deferrable"])
+def test_while_a_problem_lasts_a_message_is_worked_on_within_a_minute(
+    bench: Workbench, pauses: FakeClock, mode: str
+) -> None:
+    deleted(bench)
+    run_before_failed(bench)
+
+    def create() -> None:
+        bench.inbox_id = bench.service.open_inbox(INBOX)
+        bench.put("a")
+
+    pauses.at(pauses.start + 900, create)
+    task = task_of(bench, **MODES[mode])
+    result = task.execute()
+
+    assert done(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
+    assert pauses.elapsed <= 960
+
+
+@pytest.mark.parametrize("reason", ["abandoned", "upstream_failures since 5 min"])
+def test_another_reason_or_kind_is_no_other_alarm(
+    bench: Workbench, fake_clock: FakeClock, reason: str
+) -> None:
+    run_before_failed(bench, 5.5 * HOUR)
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
+    fake_clock.at(fake_clock.start + 600, lambda: failed(bench))
+    fake_clock.at(fake_clock.start + 1200, lambda: bench.service.store.inboxes.delete(bench.inbox_id))
+    event = event_of(task_of(bench).execute())
+
+    assert event["problem"]["kind"] == "missing"
+    assert fake_clock.elapsed >= HOUR / 2
 
 
 @pytest.mark.parametrize(("reason", "on_paused"), [("user", "fail"), ("abandoned", "wait")])
 def test_a_pause_by_a_user_or_where_asked_is_waited_out_and_the_reason_is_named(
-    bench: Workbench, reason: str, on_paused: str, caplog: pytest.LogCaptureFixture
+    bench: Workbench, reason: str, on_paused: str, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
-    bench.ti.try_number = 2
-    trigger = Task(bench, on_paused=on_paused).execute().trigger
 
-    assert (trigger.hold_seconds, trigger.on_paused) == (0, on_paused)
+    def resume() -> None:
+        # An inbox that is paused gets no messages.
+        bench.service.store.inboxes.force(bench.inbox_id, "active")
+        bench.put("a")
+
+    fake_clock.at(fake_clock.start + 600, resume)
+    task = task_of(bench, on_paused=on_paused)
+    deferral = task.execute()
+
     assert f"Inbox orders is paused: {reason}" in caplog.text
+    assert done(task.resume(deferral, event_of(deferral))) == ["a"]
 
 
-def test_a_paused_inbox_that_still_held_messages_is_a_success(bench: Workbench) -> None:
-    bench.put("a")
-    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-
-    assert Task(bench).execute()["started"]["ids"] == ["a"]
-
-
-def test_an_inbox_that_initializes_is_waited_for(bench: Workbench) -> None:
-    bench.service.store.inboxes.force(bench.inbox_id, "initializing")
-
-    assert Task(bench).execute().trigger.hold_seconds == 0
+@pytest.mark.parametrize("status", ["paused", "initializing"])
+def test_an_inbox_that_holds_messages_or_initializes_is_no_problem(bench: Workbench, status: str) -> None:
+    if status == "paused":
+        bench.put("a")
+        bench.service.store.inboxes.force(bench.inbox_id, status, "user")
+        assert Task(bench).execute()["started"]["ids"] == ["a"]
+    else:
+        bench.service.store.inboxes.force(bench.inbox_id, status)
+        assert Task(bench).execute().trigger.hold_seconds == 0
+    assert bench.ti.xcoms == {}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_without_capacity_the_source_is_checked(bench: Workbench, mode: str) -> None:
+def test_without_capacity_the_source_is_checked(bench: Workbench, pauses: FakeClock, mode: str) -> None:
     paused(bench)
     bench.ti.unfinished = lambda dag_id: 50
-    bench.ti.try_number = 2
+    task = task_of(bench, max_unfinished_runs=50, **MODES[mode])
+
+    def wait() -> None:
+        deferral = task.execute()
+        for _ in range(5):
+            deferral = task.resume(deferral, event_of(deferral))
 
     with pytest.raises(AirflowFailException, match="abandoned"):
-        Task(bench, max_unfinished_runs=50, timeout=10, **MODES[mode]).execute()
+        wait()
+    assert bench.lease_sizes == []
 
 
-def test_after_an_alarm_a_sensor_that_is_rescheduled_polls_as_seldom_as_a_deferred_one(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connection = json.loads(bench.service.connection_json())
-    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps({**connection, "password": ""}))
-    run_before_failed(bench, "ConfigurationError")
-    task = Task(bench, **MODES["reschedule"])
-
-    with pytest.raises(AirflowRescheduleException):
-        task.execute()
-    assert task.sensor.poke_interval == 300
-
-
-def test_a_short_timeout_does_not_replace_the_alarm(bench: Workbench, fake_clock: FakeClock) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_a_short_timeout_does_not_replace_the_alarm(bench: Workbench, pauses: FakeClock, mode: str) -> None:
     paused(bench)
-    run_before_failed(bench, "InboxNotActiveError")
-    task = Task(bench, timeout=400)
-    deferral = task.execute()
-    fake_clock.advance(300)
-    deferral = task.resume(deferral, {"status": "poll"})
-    assert deferral.trigger.hold_seconds == 100 < deferral.timeout.total_seconds()
+    run_before_failed(bench)
+    task = task_of(bench, timeout=0 if mode == "reschedule" else 400, **MODES[mode])
 
-    fake_clock.advance(100)
-    with pytest.raises(AirflowFailException, match="abandoned"):
+    def wait() -> None:
+        deferral = task.execute()
+        pauses.advance(400)
         task.resume(deferral, {"status": "poll"})
 
-
-@pytest.mark.parametrize(("mode", "timeout"), [("poke", 7200), ("reschedule", 0)])
-@pytest.mark.usefixtures("pauses")
-def test_nor_does_it_in_the_other_modes(bench: Workbench, mode: str, timeout: float) -> None:
-    paused(bench)
-    run_before_failed(bench, "InboxNotActiveError")
-
     with pytest.raises(AirflowFailException, match="abandoned"):
-        Task(bench, timeout=timeout, **MODES[mode]).execute()
+        wait()
+
+    assert bench.ti.xcoms[bench.ti.run_id, "workflow_alarm", -1]["alarmed_at"] == pauses.now()
 
 
-@pytest.mark.parametrize("error", ["InboxNotActiveError", "AuthenticationError"])
+@pytest.mark.parametrize("is_rejected", [False, True])
 def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_and_its_connection_again(
-    bench: Workbench, pauses: FakeClock, error: str, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, pauses: FakeClock, is_rejected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def correct() -> None:
         bench.service.store.inboxes.force(bench.inbox_id, "active")
         monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", bench.service.connection_json())
 
     paused(bench)
-    if error == "AuthenticationError":
+    if is_rejected:
         bench.service.store.configure(client_secret="regenerated")
         bench.service.store.tokens.expire()
-    run_before_failed(bench, error)
+    run_before_failed(bench)
     pauses.at(pauses.start + 600, correct)
-    pauses.at(pauses.start + 7201, lambda: bench.put("a"))
+    pauses.at(pauses.start + 901, lambda: bench.put("a"))
 
-    assert done(Task(bench, **MODES["poke"]).execute()) == ["a"]
-    assert bench.ti.xcoms[bench.ti.run_id, "workflow_alarm", -1] == ""
-    assert pauses.elapsed < 7210
+    assert done(task_of(bench, **MODES["poke"]).execute()) == ["a"]
+    assert pauses.elapsed < 910
 
 
-@pytest.mark.parametrize("status", ["active", "paused"])
-@pytest.mark.parametrize("reason", ["abandoned", "user"])
-def test_another_pause_in_the_run_that_saw_the_first_one_end_fails_at_once(
-    bench: Workbench, reason: str, status: str
+def test_a_problem_that_the_trigger_found_fails_the_task_though_the_source_is_sound_now(
+    bench: Workbench, pauses: FakeClock
 ) -> None:
-    run_before_failed(bench, "InboxNotActiveError")
-    task, force = Task(bench), bench.service.store.inboxes.force
-    force(bench.inbox_id, status, "abandoned")
+    """The messages are worked on first."""
+    task = task_of(bench)
     deferral = task.execute()
-    force(bench.inbox_id, "active")
-    deferral = task.resume(deferral, {"status": "poll"})
-    force(bench.inbox_id, "paused", reason)
-
-    if reason == "user":
-        assert task.resume(deferral, {"status": "poll"}).trigger.hold_seconds == 0
-        return
-    with pytest.raises(AirflowFailException, match=reason):
-        task.resume(deferral, {"status": "poll"})
-
-
-def test_messages_of_an_inbox_that_stays_paused_do_not_correct_it(bench: Workbench) -> None:
-    bench.put("a")
-    bench.ti.unfinished = lambda dag_id: 50
     paused(bench)
-    run_before_failed(bench, "InboxNotActiveError")
-    task = Task(bench, max_unfinished_runs=50)
-    deferral = task.execute()
-    bench.ti.unfinished = lambda dag_id: 0
+    event = event_of(deferral)
+    bench.service.store.inboxes.force(bench.inbox_id, "active")
+    bench.put("a")
 
-    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
-    assert bench.ti.xcoms.get((bench.ti.run_id, "workflow_alarm", -1)) != ""
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task.resume(deferral, event)
+    assert bench.supervisor.started == ["a"]
+    assert bench.states == {}
+
+
+@pytest.mark.parametrize(
+    "acknowledge", [pytest.param("auto", marks=pytest.mark.since(3, 3, "the task state store")), "manual"]
+)
+def test_messages_that_the_sensor_returns_come_before_an_alarm(
+    bench: Workbench, pauses: FakeClock, acknowledge: str
+) -> None:
+    """A failed task returns none, and they would be acknowledged already."""
+    task = task_of(bench, trigger_dag_id=None, acknowledge=acknowledge)
+    deferral = task.execute()
+    paused(bench)
+    event = event_of(deferral)
+    bench.service.store.inboxes.force(bench.inbox_id, "active")
+    bench.put("a")
+    value = task.resume(deferral, event)
+
+    assert [message["id"] for message in (value["messages"] if acknowledge == "manual" else value)] == ["a"]
+    bench.ti.run_id = "after"
+    paused(bench)
+    with pytest.raises(AirflowFailException, match="abandoned"):
+        task_of(bench, trigger_dag_id=None, acknowledge=acknowledge).execute()
+
+
+def test_a_trigger_goes_on_after_an_error_of_its_source_and_reads_the_connection_again(
+    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = json.loads(bench.service.connection_json())
+    task = task_of(bench)
+    deferral = task.execute()
+    monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps({**connection, "password": ""}))
+    right = bench.service.connection_json()
+    fake_clock.at(fake_clock.start + 40, lambda: monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", right))
+    bench.put("a")
+
+    assert done(task.resume(deferral, event_of(deferral))) == ["a"]

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException, AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
 )
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import over_requests
-from airflow_provider_workflow.client.errors import NotFoundError, WorkflowError
-from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError, TargetError
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.source import Alarm
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task, done, sensor
@@ -88,7 +91,11 @@ def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
 
 def unusable(bench: Workbench) -> type[Exception]:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure")
-    return InboxUnusableError
+    at = clock.now() - 90
+    record = Alarm(kind="failed", began_at=at, problem_at=at).record()
+    bench.ti.xcoms.clear()
+    bench.ti.xcoms["before", "workflow_alarm", -1] = record
+    return AirflowFailException
 
 
 def missing(bench: Workbench) -> type[Exception]:
@@ -117,8 +124,8 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
     bench: Workbench, fault: Any, flag: str | None, skips: bool
 ) -> None:
     bench.put("a")
-    kind = fault(bench)
     for deferrable in (True, False):
+        kind = fault(bench)
         task = Task(bench, deferrable=deferrable, **({flag: True} if flag else {}))
         with pytest.raises(AirflowSkipException if skips else kind):
             task.execute()
@@ -152,6 +159,25 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
             'retries must be 1 or more with acknowledge="auto"',
             marks=pytest.mark.since(3, 3, "the task state store"),
         ),
+        *(
+            pytest.param(
+                {"trigger_dag_id": None, **arguments},
+                text,
+                marks=pytest.mark.since(3, 3, "the task state store"),
+            )
+            for arguments, text in (
+                (
+                    {"do_xcom_push": False},
+                    'do_xcom_push must be True with acknowledge="auto": messages would be',
+                ),
+                ({"default_args": {"do_xcom_push": False}}, "do_xcom_push must be True"),
+                ({"multiple_outputs": True}, 'multiple_outputs must be False with acknowledge="auto"'),
+            )
+        ),
+        (
+            {"trigger_dag_id": None, "acknowledge": "manual", "do_xcom_push": False},
+            'do_xcom_push must be True with acknowledge="manual": the lease would be',
+        ),
         ({"trigger_dag_id": None, "max_unfinished_runs": 5}, "max_unfinished_runs needs trigger_dag_id"),
         ({"wake_on_events": "False"}, "wake_on_events must be True or False"),
         ({"silent_fail": True}, "silent_fail cannot be used with deferrable=True: give retries, soft_fail"),
@@ -171,7 +197,8 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], text: str) -> None
 
 
 @pytest.mark.since(3, 3, "the task state store")
-def test_only_retries_of_auto_are_asked_for() -> None:
+def test_a_sensor_that_starts_runs_needs_neither_retries_nor_an_xcom() -> None:
+    assert sensor(do_xcom_push=False, multiple_outputs=True).acknowledge is None
     assert sensor(retries=0).acknowledge is None
     assert sensor(retries=0, trigger_dag_id=None, acknowledge="manual").acknowledge == "manual"
     assert sensor(trigger_dag_id=None).acknowledge == "auto"
@@ -267,14 +294,14 @@ def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
     assert (wires.opened, wires.open) == (2, 0)
     with pytest.raises(AirflowRescheduleException):
         Task(bench, deferrable=False, mode="reschedule").execute()
-    bench.service.fault("status", operation="lease", status=403, times=None)
+    bench.service.fault("status", operation="lease", status=400, times=None)
     with pytest.raises(WorkflowError):
         Task(bench).execute()
     assert wires.opened == 4
     assert wires.open == 0
 
 
-def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_the_new_one(
+def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_poll_those_of_the_new_one(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
     task = Task(bench)
@@ -285,9 +312,8 @@ def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_try_those_of_th
     new_id = bench.service.open_inbox(INBOX)
     bench.put("b")
 
-    with pytest.raises(NotFoundError):
-        task.resume(deferral, event)
-    assert done(Task(bench).execute()) == ["b"]
+    deferral = task.resume(deferral, event)
+    assert done(task.resume(deferral, POLL)) == ["a", "b"]
     inbox_ids = [conf["inbox_id"] for conf in bench.supervisor.runs.values()]
     assert inbox_ids == [bench.inbox_id, new_id]
     assert bench.states == {}

@@ -10,10 +10,12 @@ import pytest
 from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.payloads import payload_of
-from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.source import Alarm
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.sensors.tasks import POLL, Task
 from tests.unit.workbench import Workbench
@@ -30,14 +32,31 @@ def task(bench: Workbench, **arguments: Any) -> Task:
 
 
 @acknowledges
-def test_messages_are_not_leased_if_the_retries_that_auto_needs_are_taken_away(bench: Workbench) -> None:
+@pytest.mark.parametrize("deferrable", [True, False])
+@pytest.mark.parametrize(
+    ("name", "value"), [("retries", 0), ("do_xcom_push", False), ("multiple_outputs", True)]
+)
+def test_nothing_is_leased_if_a_cluster_policy_takes_away_what_auto_needs(
+    bench: Workbench, name: str, value: Any, deferrable: bool
+) -> None:
     bench.put("a")
-    wait = task(bench, deferrable=False)
-    wait.sensor.retries = 0
+    wait = task(bench, deferrable=deferrable)
+    setattr(wait.sensor, name, value)
 
-    with pytest.raises(ValueError, match=r"^retries must be 1 or more with acknowledge=\"auto\""):
+    with pytest.raises(ValueError, match=rf"^{name} must be .* with acknowledge=\"auto\""):
         wait.execute()
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        wait.sensor.resume_execution("resume", {"event": POLL}, wait.context)
     assert bench.lease_sizes == []
+
+
+@acknowledges
+def test_a_mapped_sensor_whose_messages_would_be_lost_is_refused_before_it_leases(bench: Workbench) -> None:
+    partial = WorkflowInboxSensor.partial(task_id="wait", do_xcom_push=False)
+    mapped = partial.expand(inbox=["orders"])
+
+    with pytest.raises(ValueError, match=r"^do_xcom_push must be True"):
+        mapped.unmap({"inbox": "orders"})
 
 
 @acknowledges
@@ -117,8 +136,10 @@ def test_a_paused_inbox_fails_although_a_message_was_refused_before(bench: Workb
     bench.service.store.clock.advance(301)
     bench.hook.acknowledge_messages("orders", bench.lease().lease_id)
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    at = clock.now() - 90
+    bench.ti.xcoms["before", "workflow_alarm", -1] = Alarm(began_at=at, problem_at=at).record()
 
-    with pytest.raises(InboxNotActiveError):
+    with pytest.raises(AirflowFailException, match="abandoned"):
         wait.resume(deferral, POLL)
 
 

@@ -112,12 +112,14 @@ def test_a_refusal_before_a_deferral_fails_the_task_at_its_end(bench: Workbench)
     assert bench.supervisor.started == ["a", "b", "c"]
 
 
-def test_what_fails_after_a_deferral_is_skipped_where_asked(bench: Workbench) -> None:
+def test_what_fails_after_a_deferral_is_skipped_where_asked(bench: Workbench, fake_clock: FakeClock) -> None:
     task = Task(bench, soft_fail=True)
     deferral = task.execute()
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure")
+    deferral = task.resume(deferral, POLL)
+    fake_clock.advance(60)
 
-    with pytest.raises(AirflowSkipException):
+    with pytest.raises(AirflowSkipException, match="failed to initialize"):
         task.resume(deferral, POLL)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 
 from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
-    NotFoundError,
+    InvalidRequestError,
     ServerError,
     TransportError,
 )
@@ -76,8 +76,13 @@ def meet(health: InboxHealth, clock: FakeClock, *outcomes: Exception | None) -> 
     return pauses
 
 
-def test_the_pauses_of_a_series_grow_to_five_minutes(health: InboxHealth, fake_clock: FakeClock) -> None:
-    assert meet(health, fake_clock, *[FAULT] * 9) == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+def test_the_pauses_of_a_series_grow_to_less_than_a_minute_at_random(
+    health: InboxHealth, fake_clock: FakeClock
+) -> None:
+    pauses = meet(health, fake_clock, *[FAULT] * 40)
+    assert pauses[:3] == [5, 10, 20]
+    assert all(20 <= pause <= 55 for pause in pauses[3:])
+    assert len(set(pauses)) > 30
 
 
 def test_the_pauses_reset_after_an_answer_and_another_series_is_logged_again(
@@ -133,6 +138,7 @@ def test_a_subclass_serializes_as_itself_with_all_its_arguments() -> None:
         "on_paused": "wait",
         "settle_seconds": 6.0,
         "hold_seconds": 1.0,
+        "alarm": {"alarmed_at": 1.0},
     }
 
     assert Subclass(**given).serialize() == (f"{__name__}.Subclass", given)
@@ -142,7 +148,7 @@ async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
     bench.put("a", "b", "c")
     event = await fire(trigger(lease_limit=2, lease_seconds=90))
 
-    assert set(event) == {"status", "inbox_name", "lease"}
+    assert set(event) == {"status", "inbox_name", "lease", "alarm"}
     assert (event["status"], event["inbox_name"]) == ("leased", INBOX)
     lease = HeldLease.from_hand_off(event["lease"])
     assert lease.inbox_id == bench.inbox_id
@@ -166,7 +172,7 @@ async def test_a_lease_is_handed_over_whatever_its_inbox_is_like(
 async def test_a_lease_that_is_too_large_to_hand_over_is_left_to_the_task(bench: Workbench) -> None:
     bench.put("big", payload="x" * 1_000_000)
 
-    assert await fire(trigger()) == {"status": "poll"}
+    assert (await fire(trigger()))["status"] == "poll"
     assert bench.states == {"big": "available"}
 
 
@@ -204,10 +210,19 @@ async def test_holding_it_leases_nothing_and_only_wakes_the_sensor(
 async def test_the_interval_doubles_while_the_inbox_stays_empty(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
-    fake_clock.then(*[nothing] * 5, lambda: bench.put("a"))
+    fake_clock.then(*[nothing] * 29, lambda: bench.put("a"))
     await fire(trigger(poll_interval=5, max_poll_interval=60))
 
-    assert fake_clock.slept == [5, 10, 20, 40, 60, 60]
+    assert fake_clock.slept[:3] == [5, 10, 20]
+    assert all(20 <= seconds < 55 for seconds in fake_clock.slept[3:])
+    assert len(set(fake_clock.slept)) > 15, "at random moments"
+
+
+async def test_it_polls_no_faster_than_it_is_told(bench: Workbench, fake_clock: FakeClock) -> None:
+    fake_clock.then(*[nothing] * 9, lambda: bench.put("a"))
+    await fire(trigger(poll_interval=30, max_poll_interval=30))
+
+    assert fake_clock.slept == [30] * 10
 
 
 async def test_a_wake_up_resets_the_interval(
@@ -226,11 +241,11 @@ async def test_wake_ups_do_not_hasten_what_fails(
 ) -> None:
     wake_up.set()
     bench.put("a")
-    bench.service.fault("status", operation="lease", status=503, times=4)
+    bench.service.fault("status", operation="lease", status=503, times=3)
     await fire(trigger(wake_on_events=True))
 
     # Whatever the wake-ups.
-    assert fake_clock.slept == [5, 10, 20, 40]
+    assert fake_clock.slept == [5, 10, 20]
 
 
 async def test_a_wake_up_for_what_others_lease_is_answered_once_a_second(
@@ -250,7 +265,7 @@ async def test_a_certificate_that_does_not_verify_is_left_to_the_task(
     error = TransportError("the certificate does not verify", sent=False, permanent=True)
     monkeypatch.setattr(over_aiohttp, "exchange", AsyncMock(side_effect=error))
 
-    assert await fire(trigger()) == {"status": "poll"}
+    assert (await fire(trigger()))["status"] == "poll"
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -319,12 +334,20 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
-async def test_an_inbox_that_is_deleted_while_the_trigger_waits_is_raised(
+async def test_an_inbox_that_is_deleted_while_the_trigger_waits_is_an_alarm_after_a_minute(
     bench: Workbench, fake_clock: FakeClock, by: str
 ) -> None:
     fake_clock.then(lambda: bench.hook.delete_inbox("orders"))
-    with pytest.raises(NotFoundError):
-        await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
+    event = await fire(trigger(inbox="orders" if by == "name" else bench.inbox_id))
+
+    assert (event["status"], event["problem"]["kind"]) == ("poll", "missing")
+    assert 60 <= fake_clock.elapsed < 180
+
+
+async def test_a_permanent_error_that_is_not_of_the_source_is_raised(bench: Workbench) -> None:
+    bench.service.fault("status", operation="lease", status=400, times=1)
+    with pytest.raises(InvalidRequestError):
+        await fire(trigger())
 
 
 async def test_an_inbox_that_initializes_is_waited_for(bench: Workbench, fake_clock: FakeClock) -> None:
@@ -374,16 +397,36 @@ async def test_how_it_waits_is_logged_when_it_begins(
 
 
 @pytest.mark.parametrize(
-    ("status", "on_paused"),
-    [("paused", "fail"), ("initialization_failure", "fail"), ("initialization_failure", "wait")],
+    ("status", "on_paused", "kind"),
+    [
+        ("paused", "fail", "paused"),
+        ("initialization_failure", "fail", "failed"),
+        ("initialization_failure", "wait", "failed"),
+    ],
 )
-async def test_for_an_inbox_that_is_paused_or_failed_to_initialize_it_fires_at_once(
-    bench: Workbench, fake_clock: FakeClock, status: str, on_paused: str
+async def test_an_inbox_that_is_paused_or_failed_to_initialize_is_an_alarm_after_a_minute(
+    bench: Workbench, fake_clock: FakeClock, status: str, on_paused: str, kind: str
 ) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, status, "subscribe_failed")
+    event = await fire(trigger(on_paused=on_paused))
 
-    assert await fire(trigger(on_paused=on_paused)) == {"status": "poll"}
-    assert fake_clock.slept == []
+    assert (event["status"], event["problem"]["kind"]) == ("poll", kind)
+    assert "subscribe_failed" in event["problem"]["text"]
+    assert event["alarm"]["began_at"] == fake_clock.start
+    assert 60 <= fake_clock.elapsed < 180
+
+
+async def test_an_error_that_airflow_raises_while_its_api_is_away_is_an_alarm_after_three_minutes(
+    bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_WORKFLOW_DEFAULT")
+    missing = AirflowNotFoundException("The conn_id `workflow_default` isn't defined")
+    read = "airflow.providers.common.compat.connection.get_async_connection"
+    monkeypatch.setattr(read, AsyncMock(side_effect=missing))
+    event = await fire(trigger())
+
+    assert event["problem"]["kind"] == "unusable"
+    assert 180 <= fake_clock.elapsed < 300
 
 
 async def test_it_fires_for_a_paused_inbox_of_which_others_lease_messages(
@@ -395,8 +438,8 @@ async def test_it_fires_for_a_paused_inbox_of_which_others_lease_messages(
     inboxes = bench.service.store.inboxes
     fake_clock.at(fake_clock.start + 100, lambda: inboxes.force(bench.inbox_id, "paused", "authentication"))
 
-    assert await fire(trigger(wake_on_events=False)) == {"status": "poll"}
-    assert fake_clock.elapsed < 200
+    assert (await fire(trigger(wake_on_events=False)))["problem"]["kind"] == "paused"
+    assert fake_clock.elapsed < 300
 
 
 async def test_a_trigger_counts_what_it_leases(bench: Workbench, counted: Counted) -> None:

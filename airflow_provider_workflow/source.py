@@ -1,0 +1,235 @@
+"""
+A source in trouble: what is wrong with an inbox, and when that is an alarm.
+
+A watcher, a sensor and a dispatch operator each take *readings* of their inbox: a problem, or that the inbox
+is sound. A problem starts a trouble, which lasts until the inbox was sound for an hour. A problem that is
+seen in a trouble for 60 s or longer is an alarm, and then again after 6 hours. So a short interruption is no
+alarm, an inbox that changes between sound and not is one, and neither causes an alarm each time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_workflow import clock, types
+
+MIN_APART_SECONDS = 60.0
+"""Seconds between the first reading and one that makes an alarm: an inbox may be created again."""
+MIN_APART_AWAY_SECONDS = 180.0
+"""The same for an error that Airflow also raises while its API is away."""
+ALARM_AGAIN_SECONDS = 6 * 3600.0
+"""Seconds between two alarms of one trouble."""
+SOUND_SECONDS = 3600.0
+"""A trouble is over when its inbox was sound for this long."""
+READING_SECONDS = (20.0, 55.0)
+"""Limits of the random interval between two readings: a fixed one could always meet an inbox that pauses and
+resumes in the same rhythm in the same state."""
+MAX_TEXT = 1000
+"""Characters of a problem's text in an asset event."""
+
+RANDOM = random.Random()  # noqa: S311 of intervals, not of secrets
+"""The source of the random intervals; a test seeds it."""
+
+
+@dataclass(frozen=True)
+class SourceProblem:
+    """
+    Why no events arrive from an inbox, or why it cannot be used, until a user corrects that.
+
+    :param kind: ``paused``, ``failed`` (to initialize), ``deleting``, ``missing``, ``rejected`` (the
+        credentials), or ``unusable``.
+    :param text: what is wrong, and the fix.
+    :param may_be_away: whether it may only be that Airflow's API is away at the moment.
+    """
+
+    kind: str
+    text: str
+    may_be_away: bool = False
+
+    @classmethod
+    def of(cls, stored: Any) -> SourceProblem | None:
+        """The problem in an event of a trigger or a notice; None if that has none."""
+        from airflow_provider_workflow.client.wire import plain
+
+        if not isinstance(stored, Mapping):
+            return None
+        kind, text = (plain(str(stored.get(name) or "unknown"), MAX_TEXT) for name in ("kind", "text"))
+        return cls(kind, text)
+
+    def described(self) -> dict[str, str]:
+        """The problem as JSON, for an event."""
+        from airflow_provider_workflow.client.wire import plain
+
+        return {"kind": self.kind, "text": plain(self.text, MAX_TEXT)}
+
+
+def problem_of(inbox: Mapping[str, Any], name: str, conn_id: str) -> SourceProblem | None:
+    """
+    What is wrong with an inbox; None if events arrive, or a user has paused it.
+
+    :param inbox: its ``status`` and ``paused_reason`` (docs/service.md 2.3).
+    :param name: its id or name, for the text.
+    :param conn_id: id of the Airflow connection, for the fix.
+    """
+    from airflow_provider_workflow.client.errors import NotFoundError
+    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError, InboxUnusableError
+
+    status, reason = inbox.get("status"), inbox.get("paused_reason")
+    if status == types.PAUSED and reason != types.BY_USER:
+        return problem_of_error(InboxNotActiveError(name, reason, conn_id))
+    if status == types.FAILED:
+        return problem_of_error(InboxUnusableError(name, reason))
+    if status == types.DELETING:
+        text = str(NotFoundError(f"Inbox {name!r} is being deleted", status=404))
+        return SourceProblem("deleting", text)
+    return None
+
+
+def problem_of_error(error: Exception) -> SourceProblem | None:
+    """
+    The problem that an error shows; None if it is transient, or not of the source.
+
+    Retries do not help against a problem: it lasts until a user corrects the inbox or the connection.
+    """
+    from airflow_provider_workflow.client.errors import (
+        AuthenticationError,
+        ConfigurationError,
+        NotFoundError,
+    )
+    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError, InboxUnusableError
+    from airflow_provider_workflow.hooks.workflow import may_be_away
+
+    kinds = {
+        InboxNotActiveError: "paused",
+        InboxUnusableError: "failed",
+        NotFoundError: "missing",
+        AuthenticationError: "rejected",
+        ConfigurationError: "unusable",
+    }
+    for type_, kind in kinds.items():
+        if isinstance(error, type_):
+            return SourceProblem(kind, str(error), may_be_away(error))
+    return None
+
+
+def reading_pause() -> float:
+    """Random seconds until the next reading."""
+    return RANDOM.uniform(*READING_SECONDS)
+
+
+@dataclass
+class Alarm:
+    """
+    Decides when the problems of one source are an alarm.
+
+    All times are epoch seconds, as they are passed on to other processes.
+
+    :param problem: of the last reading; None if the source was sound.
+    :param kind: of the last problem.
+    :param began_at: the first problem of the trouble; None without a trouble.
+    :param problem_at: the last problem of the trouble.
+    :param alarmed_at: its last alarm; None before the first one.
+    :param sound_at: the last reading at which the source was sound.
+    :param is_recalled: whether an earlier process was asked for its part of the trouble.
+    """
+
+    problem: SourceProblem | None = None
+    kind: str = ""
+    began_at: float | None = None
+    problem_at: float | None = None
+    alarmed_at: float | None = None
+    sound_at: float | None = None
+    is_recalled: bool = False
+
+    @classmethod
+    def of(cls, record: Any) -> Alarm:
+        """The state in a record of this version; without any for one that cannot be read."""
+        alarm = cls()
+        if isinstance(record, Mapping):
+            for name in ("began_at", "problem_at", "alarmed_at", "sound_at"):
+                value = record.get(name)
+                setattr(alarm, name, value if isinstance(value, (int, float)) else None)
+            alarm.kind = str(record.get("kind") or "")
+            alarm.is_recalled = record.get("is_recalled") is True
+        return alarm
+
+    def record(self) -> dict[str, Any]:
+        """The state as JSON, for another process."""
+        return {
+            "kind": self.kind,
+            "began_at": self.began_at,
+            "problem_at": self.problem_at,
+            "alarmed_at": self.alarmed_at,
+            "sound_at": self.sound_at,
+            "is_recalled": self.is_recalled,
+        }
+
+    def sound(self) -> bool:
+        """
+        Take a reading without a problem.
+
+        :return: whether it ends the trouble.
+        """
+        self.problem, self.sound_at = None, clock.now()
+        if self.problem_at is None or self.sound_at - self.problem_at < SOUND_SECONDS:
+            return False
+        self.began_at = self.problem_at = self.alarmed_at = None
+        self.is_recalled = False
+        return True
+
+    def found(self, problem: SourceProblem) -> None:
+        """Take a reading with a problem."""
+        now = clock.now()
+        self.problem, self.kind, self.problem_at = problem, problem.kind, now
+        if self.began_at is None:
+            self.began_at = now
+
+    def recall(self, record: Any, sound_at: float | None = None) -> None:
+        """
+        Continue the trouble that an earlier process recorded, unless it is over.
+
+        :param record: of the earlier process.
+        :param sound_at: when another process had found the source sound.
+        """
+        self.is_recalled = True
+        former, now = Alarm.of(record), clock.now()
+        if former.began_at is None or former.problem_at is None:
+            return
+        sound_until = max((at for at in (sound_at, self.sound_at) if at is not None), default=-float("inf"))
+        age = now - former.problem_at
+        is_over = sound_until - former.problem_at >= SOUND_SECONDS or age >= ALARM_AGAIN_SECONDS
+        if is_over or (former.alarmed_at is None and age >= SOUND_SECONDS):
+            return
+        self.began_at = min(former.began_at, now if self.began_at is None else self.began_at)
+        self.problem_at = max(former.problem_at, self.problem_at or 0)
+        self.alarmed_at = max((at for at in (former.alarmed_at, self.alarmed_at) if at), default=None)
+
+    def is_due(self, patience: float = 0) -> bool:
+        """
+        Whether the problem of the last reading is an alarm now.
+
+        :param patience: seconds to wait longer, for a second listener that would raise the same alarm.
+        """
+        if self.problem is None or self.began_at is None:
+            return False
+        if self.alarmed_at is not None:
+            return clock.now() - self.alarmed_at >= ALARM_AGAIN_SECONDS + patience
+        apart = MIN_APART_AWAY_SECONDS if self.problem.may_be_away else MIN_APART_SECONDS
+        return clock.now() - self.began_at >= apart + patience
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether there is a trouble that another reading may make an alarm."""
+        return self.began_at is not None and self.alarmed_at is None
+
+    def raised(self) -> None:
+        """Record that the alarm was raised."""
+        self.alarmed_at = clock.now()
+
+    @property
+    def since(self) -> str:
+        """When the trouble began, in UTC."""
+        return clock.iso(self.began_at if self.began_at is not None else clock.now())
