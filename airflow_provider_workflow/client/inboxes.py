@@ -49,15 +49,21 @@ def at_inbox(inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any],
 
 
 def look_up(name: str) -> Generator[Call[Any], Any, str]:
+    """The id of the inbox with this name; see ``find``."""
+    inbox = yield from find(name)
+    return inbox["id"]
+
+
+def find(name: str) -> Generator[Call[Any], Any, types.Inbox]:
     """
-    The id of the inbox with this name, unless it is being deleted.
+    The inbox with this name, unless it is being deleted, as the service lists it.
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
     inboxes = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
     for inbox in inboxes:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
-            return inbox["id"]
+            return inbox
     fix = "create it (airflow-workflow inbox ensure), or correct the name (see airflow-workflow inbox list)"
     if any("name" not in inbox for inbox in inboxes):
         # Not one without a name: it may be another inbox.

@@ -54,7 +54,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         trigger fires while the process that deferred is still ending.
     :param hold_seconds: if above 0, lease nothing, and fire ``poll`` after this many seconds.
     :param alarm: the task's part of the trouble of its source, a record of
-        :class:`~airflow_provider_workflow.source.Alarm`; None without any.
+        ``Alarm``; None without any.
     """
 
     ARGUMENTS = (

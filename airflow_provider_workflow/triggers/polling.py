@@ -204,7 +204,9 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     :param inbox: id or name.
     :raises NotFoundError: there is no such inbox.
     """
-    return await client.run(inboxes.at_inbox(inbox, api.get_inbox))
+    if inboxes.is_id(inbox):
+        return await client.send(api.get_inbox(inbox))
+    return await client.run(inboxes.find(inbox))
 
 
 def explained(error: Exception) -> str:

@@ -459,7 +459,7 @@ async def test_a_watcher_of_a_sound_inbox_asks_no_store(bench: Workbench, day: D
 async def test_the_state_is_read_at_random_moments(bench: Workbench, day: Day) -> None:
     """A fixed rhythm could always meet an inbox that pauses and resumes in step in the same state."""
     await day.notices(trigger(max_poll_interval=3600, poll_interval=3600), until=3600)
-    read = [each.at for each in bench.service.requests if each.operation == "get_inbox"]
+    read = [each.at for each in bench.service.requests if each.operation == "list_inboxes"]
     intervals = [later - sooner for sooner, later in pairwise(read)]
 
     assert all(20 <= interval <= 56 for interval in intervals)
