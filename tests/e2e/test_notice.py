@@ -59,10 +59,8 @@ def test_a_listener_whose_inbox_the_service_has_paused_fails_once_with_the_reaso
     (message_id,) = put(inbox, 1)
     inbox.force("paused", "authentication")
     with dag_file(stage, dags_folder, inbox.name, DAG_FILE.format(name=inbox.name), inbox.name, "target"):
-        stage.until(lambda: stage.airflow.api.dag_runs(inbox.name), "a run of the listener")
-        (run_id,) = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(inbox.name)]
-        run = Run(stage.airflow, inbox.name, run_id)
-        assert f"Inbox '{inbox.name}' is paused (authentication)" in run.fails()
+        run = Run(stage.airflow, inbox.name, stage.until(lambda: failed_run(stage, inbox.name), "an alarm"))
+        assert f"Inbox '{inbox.name}' is paused (authentication)" in run.log()
         assert run.task["try_number"] == 1
     stage.check_one_run_each(inbox, [message_id])
 
@@ -83,10 +81,16 @@ def test_listeners_of_a_misspelt_inbox_and_with_a_wrong_secret_fail_once_with_th
         assert next_run.reaches("deferred").task["try_number"] == 1
 
 
+def failed_run(stage: Stage, dag_id: str) -> str | None:
+    """The id of a run of a DAG that has failed; None before there is one."""
+    failed = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(dag_id) if run["state"] == "failed"]
+    return failed[0] if failed else None
+
+
 def first_failure(stage: Stage, dag_id: str) -> str:
     """Wait until a run of a DAG has failed; return the log of its task."""
-    runs = stage.until(lambda: stage.airflow.api.dag_runs(dag_id), f"a run of {dag_id}")
-    return Run(stage.airflow, dag_id, runs[0]["dag_run_id"]).fails()
+    run_id = stage.until(lambda: failed_run(stage, dag_id), f"an alarm of {dag_id}")
+    return Run(stage.airflow, dag_id, run_id).log()
 
 
 def put(inbox, count) -> list[str]:
