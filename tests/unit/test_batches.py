@@ -54,20 +54,6 @@ def test_a_payload_that_airflow_cannot_store_reaches_the_function_as_it_is(bench
     assert message["message_attributes"]["lease_count"] == 1
 
 
-def test_a_payload_that_is_too_deep_to_decode_reaches_the_function_as_its_text(bench: Workbench) -> None:
-    depth = 2_000
-    deep = "[" * depth + "]" * depth
-    uuid = "0b5e55a4-7c7d-4bb2-8f0e-1d4c3c8d2a10"
-    message = f'{{"id": "{uuid}", "payload": {deep}, "message_attributes": {{"lease_count": 1}}}}'
-    text = f'{{"lease_id": "{uuid}", "leased_until": null, "results": [{message}]}}'
-    bench.service.fault("status", operation="lease", status=201, text=text, content_type="application/json")
-    function = Function()
-    batches(bench, function, max_messages=1).run()
-
-    [[called]] = function.given
-    assert called["payload"] == deep
-
-
 def test_a_paused_inbox_fails_the_task_unless_by_a_user_or_it_had_messages(bench: Workbench) -> None:
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")

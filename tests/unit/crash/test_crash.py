@@ -92,3 +92,11 @@ def test_a_run_is_that_of_all_messages_with_its_key():
     assert (counted.lost, counted.duplicates, counted.changed) == (0, 0, 0)
     counted.count_runs(runs[:1], once_per_key=True)
     assert counted.duplicates == 2
+
+
+def test_what_the_service_says_of_leases_is_counted_and_runs_of_other_messages_are_not():
+    counted = account("a", "b")
+    counted.count_runs([run_of("c")])
+    counted.count_leases([{"status": "acked", "lease_count": 3}, {"status": "quarantined", "lease_count": 5}])
+    assert (counted.done, counted.duplicates) == ({}, 0)
+    assert (counted.quarantined, counted.redeliveries, counted.most_attempts) == (1, 6, 5)
