@@ -151,10 +151,11 @@ def fails(said: list[str], call: Callable[[], Any]) -> None:
     said.append(str(caught.value))
 
 
+@pytest.mark.usefixtures("pauses")
 def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(bench: Workbench, said: list[str]) -> None:
     for status in ("paused", "initialization_failure"):
         force(bench, status)
-        fails(said, Task(bench).execute)
+        fails(said, Task(bench, deferrable=False, timeout=3600).execute)
 
 
 def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) -> None:

@@ -36,6 +36,9 @@ FEATURES = {
     "a type of its own for runs that tasks start,": (
         "a run of a user whose id and note imitate those of a message is not taken for its run"
     ),
+    "the state store of an asset": (
+        "a watcher knows its last [alarm](alerting.md#an-inbox-in-trouble) after a restart of the triggerer"
+    ),
     "the run types that a DAG allows": "`allowed_run_types` of a target are checked",
 }
 """What a user gains, by what a mark says that Airflow has since a version."""

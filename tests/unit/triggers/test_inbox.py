@@ -98,7 +98,7 @@ def test_the_next_long_series_is_said_to_be_long_again(
     health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    meet(health, fake_clock, *[FAULT] * 8, None, *[FAULT] * 8, None)
+    meet(health, fake_clock, *[FAULT] * 20, None, *[FAULT] * 20, None)
     logged = [each.levelname for each in caplog.records if each.name == log.name]
     assert logged == ["WARNING", "ERROR", "INFO"] * 2
 
