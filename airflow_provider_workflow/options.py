@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +42,14 @@ class Limits:
         if self.max_unfinished_runs is not None:
             within("max_unfinished_runs", self.max_unfinished_runs, ANY_NUMBER)
 
-    @property
-    def first_lease(self) -> int:
-        """Messages of the first lease of a sensor that starts no runs."""
-        return min(self.lease_limit, self.max_messages or self.lease_limit)
+    def of_returned(self, attempt: int) -> int:
+        """
+        Messages of the lease of a sensor that returns them: each failed try halves it, as its size may have
+        killed the process.
+
+        :param attempt: try of the task, 1 or more.
+        """
+        return max(1, min(self.lease_limit, self.max_messages or self.lease_limit) >> (attempt - 1))
 
 
 def known_later(value: Any) -> bool:
@@ -155,35 +158,6 @@ def check_keeps_messages(
     if acknowledge == "auto" and not retries:
         text = "a retry returns the messages that a killed try received"
         raise ValueError(f'retries must be 1 or more with acknowledge="auto": {text}')
-
-
-def doubts_about_task(
-    *, retries: int | None, depends_on_past: bool, pool: str, pools: Collection[str] | None
-) -> list[str]:
-    """
-    What in the arguments of Airflow's own makes messages wait; none of it loses a message.
-
-    :param retries: of a task that dispatches or receives messages.
-    :param pools: names of all pools; None if they are not known.
-    :return: a sentence with the fix for each argument.
-    """
-    doubts = []
-    if not retries:
-        doubts.append(
-            "retries is 0, so an error that a retry would pass fails the DAG run, and a killed try is not"
-            " repeated: leave retries out, or give 1 or more"
-        )
-    if depends_on_past:
-        doubts.append(
-            "depends_on_past is True, so after one failed run no other starts, and messages wait until a user"
-            " clears it: remove depends_on_past (or wait_for_downstream, which sets it)"
-        )
-    if pools is not None and pool not in pools:
-        doubts.append(
-            f"the pool {pool!r} does not exist, so the task never starts, and messages wait: create it"
-            " (airflow pools set), or correct the argument pool"
-        )
-    return doubts
 
 
 def check_sensor_options(

@@ -309,7 +309,8 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
             text = f"nothing more to do within {self.timeout:g} s.{done}"
             raise AirflowSensorTimeout(f"Inbox {self.inbox!r}: {text}")
-        limit, seconds = self.limits.first_lease, self.limits.lease_seconds
+        limit = self.limits.of_returned(context["ti"].try_number)
+        seconds = self.limits.lease_seconds
         if isinstance(self._worker, Dispatcher):
             # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
             limit, seconds = (0, seconds) if counts.handled else self._worker.next_lease()
@@ -392,19 +393,19 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         auto = self.acknowledge == "auto"
         if auto and lease is None and (stored := receiver.stored()) is not None:
             return stored
-        lease = lease or self._lease()
+        lease = lease or self._lease(receiver.context["ti"].try_number)
         if lease is None:
             return None
         return (receiver.take(lease) if auto else receiver.lend(lease)) or None
 
-    def _lease(self) -> HeldLease | None:
+    def _lease(self, attempt: int) -> HeldLease | None:
         from airflow_provider_workflow.client.errors import WorkflowError
         from airflow_provider_workflow.dispatch.lease import lease_once
 
         try:
             inbox_id = self.hook.get_inbox(self.inbox)["id"]
-            limits = self.limits
-            lease = lease_once(self.hook, inbox_id, limits.first_lease, limits.lease_seconds, margin=0)
+            count, seconds = self.limits.of_returned(attempt), self.limits.lease_seconds
+            lease = lease_once(self.hook, inbox_id, count, seconds, margin=0)
         except WorkflowError as error:
             if not error.transient:
                 raise

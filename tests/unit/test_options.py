@@ -32,7 +32,6 @@ from airflow_provider_workflow.options import (
     Limits,
     check_choice,
     check_string,
-    doubts_about_task,
     whole_number,
 )
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -65,20 +64,6 @@ def test_a_choice_is_named_with_what_it_may_be() -> None:
     assert check_choice("on_rejected", "log", ("fail", "log")) == "log"
     with pytest.raises(ValueError, match="on_rejected must be one of 'fail', 'log', not 'skip'"):
         check_choice("on_rejected", "skip", ("fail", "log"))
-
-
-def test_what_lets_messages_wait_is_named_with_its_fix() -> None:
-    fine: dict[str, Any] = {"retries": 5, "depends_on_past": False, "pool": "default_pool"}
-    assert doubts_about_task(**fine, pools={"default_pool"}) == []
-    assert doubts_about_task(**fine, pools=None) == []
-
-    doubts = doubts_about_task(retries=0, depends_on_past=True, pool="lost", pools={"default_pool"})
-    assert [doubt.split(",")[0] for doubt in doubts] == [
-        "retries is 0",
-        "depends_on_past is True",
-        "the pool 'lost' does not exist",
-    ]
-    assert all(": " in doubt for doubt in doubts)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,19 @@ def task(bench: Workbench, **arguments: Any) -> Task:
 
 
 @acknowledges
+@pytest.mark.parametrize(("attempt", "sizes"), [(1, [100, 100]), (2, [50, 50]), (7, [1, 1]), (76, [1, 1])])
+def test_each_failed_try_halves_the_lease_of_messages_that_are_returned(
+    bench: Workbench, attempt: int, sizes: list[int]
+) -> None:
+    bench.ti.try_number = attempt
+    deferral = task(bench).execute()
+    bench.put("a")
+    task(bench).execute()
+
+    assert [deferral.trigger.lease_limit, bench.lease_sizes[-1]] == sizes
+
+
+@acknowledges
 @pytest.mark.parametrize("deferrable", [True, False])
 @pytest.mark.parametrize(
     ("name", "value"), [("retries", 0), ("do_xcom_push", False), ("multiple_outputs", True)]
