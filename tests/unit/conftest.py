@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,14 @@ def masked_for_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masker, "patterns", set(masker.patterns))
     monkeypatch.setattr(masker, "replacer", masker.replacer)
     forget()
+
+
+@pytest.fixture(autouse=True)
+def recursion_limit() -> Iterator[None]:
+    """Airflow raises the limit when it copies an operator; what is too deep stays so for the next test."""
+    limit = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(limit)
 
 
 @pytest.fixture(autouse=True)
