@@ -147,7 +147,8 @@ class Batches:
             unexplained = {message["id"] for message in lease.messages if self._calls(message) > 1}
             self._work_on(lease)
             decided = set(lease.message_ids) - self._released
-            is_explained = unexplained.isdisjoint(self._processed)
+            # One that failed again, or is a dead letter, explains itself; one that was released does not.
+            is_explained = unexplained.isdisjoint(self._processed | self._released)
             self._size.add_lease(count, len(decided), is_explained=is_explained)
 
     @property

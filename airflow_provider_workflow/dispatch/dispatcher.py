@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers, types
-from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
+from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
 from airflow_provider_workflow.dispatch.dead_letters import (
@@ -182,8 +182,8 @@ class Dispatcher:
         elif failure is None and self._target_error is None and drained is not Drained.EMPTY:
             # Last, as it may take as long as a lease.
             failure = self._error_of_source()
-        if failure is None or isinstance(failure, InboxPausedError):
-            # Any other error says more than a paused inbox.
+        if failure is None or isinstance(failure, WorkflowError):
+            # The next lease meets an error of the service again.
             failure = self._target_error or self._acknowledgement_error or failure
         if failure is not None:
             raise failure

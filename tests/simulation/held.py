@@ -96,6 +96,7 @@ class Seen:
     :param rejected_by: the target of each rejection of this poll, and whether the message was new.
     :param faulty: the start that Airflow answered with 5xx, until it is known whether the run exists.
     :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
+    :param source_in_trouble: whether the service rejected its credentials, or did not know its inbox.
     :param polls: number of its polls.
     :param starting: lease, message and DAG of the latest start.
     :param owes_acknowledgement: whether it went on after an acknowledgement failed, and has sent none since.
@@ -111,6 +112,7 @@ class Seen:
     faulty: tuple[Held, str, str] | None = None
     failed: bool = False
     troubled: bool = False
+    source_in_trouble: bool = False
     leases_before: int = 0
     polls: int = 0
     starting: tuple[Held, str, str] | None = None

@@ -152,6 +152,7 @@ class Hook:
             fault = "refused" if "service" in world.away else "503" if what in world.away else fault
         if fault in NO_EFFECT:
             self._harm(what, fault)
+            process.seen.source_in_trouble |= fault in ("403", "404")
             world.note(process, f"{what} {shown}", fault)
             raise NO_EFFECT[fault](what)
         try:
