@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import batches, lease
-from tests.mutations.faults import FAULTS, fault
+from tests.mutations.faults import FAULTS, OF_DISPATCH, fault
 from tests.mutations.seeded import seeded
 from tests.simulation.__main__ import is_noticed, main
 from tests.simulation.batches import play as play_batches
@@ -41,29 +41,19 @@ def test_a_seed_plays_the_same_history_each_time(player: Any, stage: Any, seeds:
             assert first
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "acknowledge before the run is started",
-        "drop the acknowledgement of started runs",
-        "start runs after the lease has expired",
-        "lease many messages for a target that was broken",
-        "start a run of another DAG for a redelivered message",
-        "acknowledge an unmatched message for the run of its key",
-        "make dead letters of messages while the target may be at fault",
-        "acknowledge a dead letter that was not started",
-        "do not look for the dead letter of a redelivered message",
-        "start no dead letter while the target is at fault",
-        "do not acknowledge a dead letter",
-        "never send a failed acknowledgement again",
-        "lease the messages again that this drain left to their lease",
-        "count a lease from the answer instead of the request",
-        "let a check take any time",
-        "blame a message for the expression whose check is too slow",
-        "take a key with an empty part for a key",
-        "give a whole float another key than its integer",
-    ],
-)
+RARE = {
+    "count a lease from the answer instead of the request",
+    "dispatch a lease that ended before the task resumed",
+    "do not look for the dead letter of a redelivered message",
+    "give up the messages on their last safe delivery without asking the target",
+    "lease as many messages as the try that was killed",
+    "lease more messages than Airflow can start",
+    "start messages that have their run first while acknowledging fails",
+}
+"""Faults that break a rule in less than one of 500 histories; the tests of dispatch notice them."""
+
+
+@pytest.mark.parametrize("name", [each.name for each in OF_DISPATCH if each.name not in RARE])
 def test_a_fault_is_noticed(name: str) -> None:
     assert is_noticed(name, range(500))
 
