@@ -358,8 +358,9 @@ class Dispatcher:
             if dag_id is None:
                 self._rejections.leave_unmatched(message, lease)
                 return False
-            if run is None and self._rejections.bury_undecided(Rejection(message, lease, dag_id, UNDECIDED)):
-                return True
+            if run is None and self._rejections.is_undecided(message):
+                self._rejections.bury_undecided(Rejection(message, lease, dag_id, UNDECIDED))
+                return False
             if self.check_payload is not None:
                 limited("schema", self.check_payload, message.get("payload"))
             if self.routes.has_keys and self.routes.key(without_lease(message)) is None:

@@ -160,24 +160,26 @@ class Rejections:
         if not (is_due and self._try_dead_letter(rejection, Reason.TARGET)):
             self._leave(rejection)
 
-    def bury_undecided(self, rejection: Rejection) -> bool:
+    def is_undecided(self, message: types.LeasedMessage) -> bool:
+        """
+        Whether earlier deliveries of a message ended without a decision, so that its dead letter comes first.
+
+        The fourth delivery is still tried, as a target that was broken may be correct by then. The fifth is
+        the last one, and the message may kill the process that tries it.
+        """
+        return self.dead_letters is not None and deliveries(message) > LAST_SAFE_DELIVERY
+
+    def bury_undecided(self, rejection: Rejection) -> None:
         """
         Start the dead letter of a message whose earlier deliveries ended without a decision.
 
-        The fourth delivery is still tried, as a target that was broken may be correct by then. The fifth is
-        the last one, so it starts with the dead letter: the message may kill the process that tries it.
-
-        :return: whether the message has a dead letter now. If not, its run is tried, as it is lost otherwise.
+        If that fails, the message is left to its lease: a lost answer does not say that there is none.
         """
         message, lease = rejection.message, rejection.lease
-        if deliveries(message) <= LAST_SAFE_DELIVERY or self.dead_letters is None:
-            return False
-        if lease.seconds_left() <= 0:
-            return False
-        if not self.dead_letters.start(message, rejection.dag_id, Reason.UNDECIDED, rejection.cause):
-            return False
-        self.finish(lease, message["id"])
-        return True
+        if self.dead_letters is None or lease.seconds_left() <= 0:
+            return
+        if self.dead_letters.start(message, rejection.dag_id, Reason.UNDECIDED, rejection.cause):
+            self.finish(lease, message["id"])
 
     def leave_unmatched(self, message: types.LeasedMessage, lease: HeldLease) -> None:
         """No route takes a message: it is left to its lease, or becomes a dead letter."""

@@ -47,9 +47,13 @@ OF_DISPATCH = faults(
             ),
             "lease many messages after a target with a found run has rejected one": dropped("discard"),
         },
+        "Rejections.is_undecided": {
+            "start no dead letter of a message that kills the process": becomes(
+                "deliveries(message) > LAST_SAFE_DELIVERY", "False"
+            ),
+        },
         "Rejections.bury_undecided": {
-            "start no dead letter of a message that kills the process": always("LAST_SAFE_DELIVERY"),
-            "acknowledge an undecided message without its dead letter": never("start"),
+            "acknowledge an undecided message without its dead letter": always("start"),
         },
         "LeaseSize.next": {
             "lease as many messages as allowed at once": becomes("min(self._size, _)", "self.limit"),

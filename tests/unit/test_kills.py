@@ -18,7 +18,7 @@ from tests.simulation.plan import DEFERRED, KILLER, NORMAL, OPERATOR, POISON, PO
 from tests.simulation.play import play_plan, staged
 from tests.simulation.scheduler import START
 from tests.simulation.world import World
-from tests.unit.fakes import api_error
+from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
 
 REJECTED = api_error(400, "value_error", "Invalid input for param customer")
@@ -166,17 +166,27 @@ def test_a_target_that_is_corrected_before_the_fourth_delivery_starts_its_messag
     assert bench.dead_letters == {}
 
 
-def test_if_its_dead_letter_cannot_be_started_the_run_of_the_fifth_delivery_is_tried(
-    bench: Workbench,
+@pytest.mark.parametrize("error", [REJECTED, lost("ReadError")])
+def test_a_fifth_delivery_whose_dead_letter_is_not_known_to_be_started_is_left_to_its_lease(
+    bench: Workbench, error: Any
 ) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=4)
-    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "dead" else None)
+    bench.supervisor.faults.append(lambda asked: error if asked.dag_id == "dead" else None)
     dispatcher = bench.dispatcher()
     dispatcher.drain()
 
-    assert bench.supervisor.started == ["a"]
-    assert dispatcher.counts.result["rejected"]["count"] == 0
+    assert bench.supervisor.runs == {}
+    assert bench.states == {"a": "leased"}
+    assert dispatcher.counts.result["rejected"]["count"] == 1
+
+
+def test_the_dead_letter_of_a_fifth_delivery_is_acknowledged_once(bench: Workbench) -> None:
+    bench.allow_dead_letters()
+    bench.put("a", lease_count=4)
+    bench.dispatcher().drain()
+
+    assert [body["message_ids"] for body in bench.sent("ack")] == [["a"]]
 
 
 @pytest.mark.parametrize("unmatched", ["lease", "dead_letter"])
