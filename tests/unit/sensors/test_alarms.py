@@ -401,3 +401,17 @@ def test_a_trigger_goes_on_after_an_error_of_its_source_and_reads_the_connection
     bench.put("a")
 
     assert done(task.resume(deferral, event_of(deferral))) == ["a"]
+
+
+def test_messages_of_an_inbox_that_stays_paused_do_not_end_its_alarm(bench: Workbench) -> None:
+    bench.put("a")
+    bench.ti.unfinished = lambda dag_id: 50
+    paused(bench)
+    run_before_failed(bench, seconds_ago=600)
+    task = task_of(bench, max_unfinished_runs=50)
+    deferral = task.execute()
+    bench.ti.unfinished = lambda dag_id: 0
+
+    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
+    record = bench.ti.xcoms[bench.ti.run_id, "workflow_alarm", -1]
+    assert Alarm.of(record).problem_at > clock.now() - 300, "it was found again beside the message"

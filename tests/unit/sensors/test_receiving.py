@@ -301,3 +301,7 @@ def test_a_payload_that_airflow_would_deserialize_is_text_and_imports_nothing(
     assert [payload_of(message) for message in messages] == payloads
     assert deserialized == []
     assert UNUSED_MODULE not in sys.modules
+
+
+def test_without_auto_a_sensor_that_returns_its_lease_needs_no_retries() -> None:
+    assert WorkflowInboxSensor(task_id="t", inbox="orders", acknowledge="manual", retries=0).retries == 0
