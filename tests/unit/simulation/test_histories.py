@@ -47,6 +47,7 @@ RARE = {
     "do not look for the dead letter of a redelivered message",
     "give up the messages on their last safe delivery without asking the target",
     "lease as many messages as the try that was killed",
+    "lease many messages after a delivery that nothing explains",
     "lease more messages than Airflow can start",
     "start messages that have their run first while acknowledging fails",
 }
