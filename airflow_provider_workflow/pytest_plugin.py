@@ -27,8 +27,8 @@ STATE = (
     "client.settings._named",
     "observers.NAMES",
     "observers._warned",
-    "dispatch.lease._checked_at",
-    "dispatch.lease._reported",
+    "dispatch.quarantine._checked_at",
+    "dispatch.quarantine._reported",
     "dispatch.runs._compared",
     "plugin.service.KEPT",
 )

@@ -6,6 +6,7 @@ number of thousands of digits, or is a lease in which one message has a defect.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -86,6 +87,26 @@ def dumped(value: Any, **options: Any) -> str:
     if not any(word in text for word in _NUMBERS):
         return text
     return _STRING_OR_WORD.sub(lambda match: _NUMBERS.get(match[0], match[0]), text)
+
+
+def encoded(value: Any, longest: float = math.inf) -> str:
+    """
+    A value as ASCII JSON, written in small steps, so that a thread that writes it lets others run.
+
+    ``json.dumps`` does not, and takes 20 ms or more for 1 MB.
+
+    :param longest: maximum number of characters.
+    :raises ValueError: it is longer, or nested too deep.
+    """
+    text = StringIO()
+    try:
+        for part in json.JSONEncoder().iterencode(value):
+            if text.tell() + len(part) > longest:
+                raise ValueError("it is too long")
+            text.write(part)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return text.getvalue()
 
 
 def with_whole_numbers(value: Any) -> Any:

@@ -1,18 +1,14 @@
-"""A lease: how it is obtained, handed to a task, acknowledged and released; and what is in quarantine."""
+"""A lease: how it is obtained, handed to a task, acknowledged and released."""
 
 from __future__ import annotations
 
-import io
 import json
 import logging
-import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachetools import LRUCache
-
-from airflow_provider_workflow import clock, observers, types
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import (
@@ -22,15 +18,13 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.inboxes import first_messages
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.config import quarantine_check_seconds
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.observers import name_of
 from airflow_provider_workflow.types import DELETING, FAILED, PAUSED
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)
@@ -39,14 +33,6 @@ MARGIN_SECONDS = 30.0
 """No run is started in these last seconds of a lease: its message could be redelivered meanwhile."""
 LARGEST_HAND_OFF = 1_000_000
 """Characters of the messages that a trigger hands off to its task at most."""
-MOST_PAGES = 5
-"""Pages that one check for quarantined messages lists at most."""
-LONGEST_CHECK_SECONDS = 30.0
-"""Timeout of a check in a trigger."""
-
-_reported: LRUCache[tuple[str, str, str], None] = LRUCache(100_000)
-"""Connection, inbox and message id, as two inboxes may use the same message ids."""
-_checked_at: dict[tuple[str, str], float] = {}
 
 
 class TaskKilled(BaseException):
@@ -129,14 +115,14 @@ class HeldLease:
 
     def hand_off(self) -> str:
         """
-        The lease as one ASCII JSON string, for the task that a trigger resumes; see also ``encoded``.
+        The lease as one ASCII JSON string, for the task that a trigger resumes; see ``any_json.encoded``.
 
         A string carries any payload from trigger to task. The payload itself, as a value of the event, can
         end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
 
         :raises ValueError: it is longer than ``LARGEST_HAND_OFF``, or a message is nested too deep.
         """
-        return encoded(vars(self), LARGEST_HAND_OFF)
+        return any_json.encoded(vars(self), LARGEST_HAND_OFF)
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
@@ -192,26 +178,6 @@ class HeldLease:
                 len(message_ids),
                 error,
             )
-
-
-def encoded(value: Any, longest: float = math.inf) -> str:
-    """
-    A value as ASCII JSON, written in small steps, so that a thread that writes it lets others run.
-
-    ``json.dumps`` does not, and takes 20 ms or more for 1 MB.
-
-    :param longest: maximum number of characters.
-    :raises ValueError: it is longer, or nested too deep.
-    """
-    text = io.StringIO()
-    try:
-        for part in json.JSONEncoder().iterencode(value):
-            if text.tell() + len(part) > longest:
-                raise ValueError("it is too long")
-            text.write(part)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    return text.getvalue()
 
 
 def delivery_count(message: types.ListedMessage) -> int | None:
@@ -303,72 +269,3 @@ def check_source(inbox_id: str, conn_id: str, inbox: Mapping[str, Any]) -> None:
         paused = InboxPausedError("the inbox is paused", status=409)
         paused.paused_reason = reason or paused.paused_reason
         raise paused
-
-
-# Only a listing shows quarantined messages, which start no run. Nothing below raises: a report that fails
-# stops no task.
-
-
-def check_quarantine(hook: WorkflowHook, inbox_id: str) -> None:
-    """
-    List the messages of an inbox, if a check is due in this process, and report the quarantined ones.
-
-    For tasks. One request for each page of the listing, at most 5, without retries.
-    """
-    conn_id = hook.workflow_conn_id
-    try:
-        if _is_due(conn_id, inbox_id):
-            messages, _ = hook.run_once(first_messages(inbox_id, MOST_PAGES))
-            report_quarantined(messages, inbox=inbox_id, conn_id=conn_id)
-    except Exception as error:
-        _log_failure(inbox_id, conn_id, error)
-
-
-async def check_quarantine_in_loop(client: AsyncWorkflowClient, inbox_id: str) -> None:
-    """The same as ``check_quarantine``, in a trigger."""
-    conn_id = client.settings.connection_id
-    try:
-        if _is_due(conn_id, inbox_id):
-            async with clock.timeout(LONGEST_CHECK_SECONDS):
-                messages, _ = await client.run(first_messages(inbox_id, MOST_PAGES))
-            for start in range(0, len(messages), 100):  # other triggers run between
-                report_quarantined(messages[start : start + 100], inbox=inbox_id, conn_id=conn_id)
-                await clock.async_sleep(0)
-    except Exception as error:
-        _log_failure(inbox_id, conn_id, error)
-
-
-def report_quarantined(messages: Iterable[Mapping[str, Any]], *, inbox: str, conn_id: str) -> None:
-    """
-    Report the quarantined ones of listed messages: an ERROR line and a metric for each, once in a process.
-
-    :param messages: all or some messages of a listing.
-    :param inbox: id or name.
-    :param conn_id: id of the Airflow connection.
-    """
-    name = name_of(inbox, conn_id)
-    ids = [message.get("id") for message in messages if message.get("status") == "quarantined"]
-    new = [id_ for id_ in ids if isinstance(id_, str) and (conn_id, name, id_) not in _reported]
-    for message_id in new:
-        _reported[conn_id, name, message_id] = None
-        log.error(
-            "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
-            name,
-            plain(message_id),
-        )
-    observers.tell("quarantined", inbox=inbox, conn_id=conn_id, count=len(new))
-
-
-def _is_due(conn_id: str, inbox_id: str) -> bool:
-    interval, now = quarantine_check_seconds(), clock.monotonic()
-    key = conn_id, inbox_id
-    before = _checked_at.get(key)
-    if interval <= 0 or (before is not None and now - before < interval):
-        return False
-    _checked_at[key] = now
-    return True
-
-
-def _log_failure(inbox_id: str, conn_id: str, error: Exception) -> None:
-    name, cause = name_of(inbox_id, conn_id), plain(str(error)) or type(error).__name__
-    log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", name, cause)

@@ -21,16 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
 from airflow_provider_workflow import clock, observers, types
-from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client import any_json, api
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import (
-    HeldLease,
-    check_quarantine_in_loop,
-    check_source,
-    encoded,
-    without_lease,
-)
+from airflow_provider_workflow.dispatch.lease import HeldLease, check_source, without_lease
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
@@ -285,7 +280,7 @@ def encode(
     for message in messages:
         content = without_lease(message)
         try:
-            event_messages.append(EventMessage(message["id"], content, encoded(content)))
+            event_messages.append(EventMessage(message["id"], content, any_json.encoded(content)))
         except ValueError as problem:
             causes.append((message["id"], str(problem)))
     return event_messages, causes

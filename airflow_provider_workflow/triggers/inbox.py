@@ -158,11 +158,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
         from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-        from airflow_provider_workflow.dispatch.lease import (
-            HeldLease,
-            check_quarantine_in_loop,
-            check_source,
-        )
+        from airflow_provider_workflow.dispatch.lease import HeldLease, check_source
+        from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
         from airflow_provider_workflow.types import FAILED, PAUSED
 
         inbox_id, call = source.inbox["id"], api.lease_messages

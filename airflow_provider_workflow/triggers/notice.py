@@ -243,7 +243,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         Quarantined messages of the pages are reported.
         """
         from airflow_provider_workflow.client import api
-        from airflow_provider_workflow.dispatch.lease import report_quarantined
+        from airflow_provider_workflow.dispatch.quarantine import report_quarantined
 
         cursor: str | None = None
         for _ in range(MOST_PAGES):

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_provider_workflow import clock, observers, pytest_plugin
-from airflow_provider_workflow.dispatch import cpu_limit, lease, routing, runs
+from airflow_provider_workflow.dispatch import cpu_limit, quarantine, routing, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.operators import base
 from tests.simulation import invariants
@@ -43,8 +43,8 @@ _UUIDS = SimpleNamespace(uuid4=lambda: _now.world.new_id(), UUID=uuid.UUID)
 REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (runs, "trigger_dag_run", lambda *given: _now.world.airflow.trigger_dag_run(*given)),
     (runs, "stored_dag_run", lambda *given: _now.world.airflow.stored_dag_run(*given)),
-    (lease, "report_quarantined", lambda *_, **__: []),
-    (lease, "quarantine_check_seconds", lambda: 300.0),
+    (quarantine, "report_quarantined", lambda *_, **__: []),
+    (quarantine, "quarantine_check_seconds", lambda: 300.0),
     (observers, "tell", lambda *_, **__: None),
     (base, "check_schema", lambda *_: check),  # it compiles a schema for each sensor
     (cpu_limit, "_is_interruptible", lambda: False),

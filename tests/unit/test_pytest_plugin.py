@@ -13,7 +13,7 @@ import pytest
 
 import airflow_provider_workflow
 from airflow_provider_workflow import pytest_plugin
-from airflow_provider_workflow.dispatch.lease import check_quarantine
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import workflow_emulator

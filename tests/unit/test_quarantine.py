@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.errors import InboxPausedError
-from airflow_provider_workflow.dispatch.lease import report_quarantined
+from airflow_provider_workflow.dispatch.quarantine import report_quarantined
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process

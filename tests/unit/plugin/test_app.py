@@ -22,7 +22,7 @@ from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.wire import Answer, Request
-from airflow_provider_workflow.dispatch.lease import check_quarantine
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.get_provider_info import get_provider_info
 from airflow_provider_workflow.hooks.user_tokens import VariableStore

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import airflow_release
-from airflow_provider_workflow.dispatch import lease
+from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.notice import (
     MOST_PAGES,
@@ -320,7 +320,7 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
     elif mishap == "broken inbox":
         bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     else:
-        monkeypatch.setattr(lease, "report_quarantined", Mock(side_effect=KeyError("made up")))
+        monkeypatch.setattr(quarantine, "report_quarantined", Mock(side_effect=KeyError("made up")))
     notices = await day.notices(trigger(), until=3600)
 
     assert len(notices) == 1, "an alarm"
@@ -393,7 +393,7 @@ async def test_an_alarm_names_what_is_wrong_and_since_when(bench: Workbench, day
 async def test_the_text_of_an_unexpected_error_is_in_no_event(
     bench: Workbench, day: Day, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "report_quarantined", Mock(side_effect=KeyError("may be a payload")))
+    monkeypatch.setattr(quarantine, "report_quarantined", Mock(side_effect=KeyError("may be a payload")))
     [(_, alarm)] = await day.events(trigger(), until=400)
 
     assert "KeyError" in alarm["problem"]["text"]
