@@ -26,7 +26,7 @@ from airflow_provider_workflow.database.dag_runs import (
     with_replays,
 )
 from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags, inbox_uses
-from airflow_provider_workflow.dispatch.dead_letters import NO_TARGET, NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.replay import NO_TARGET, NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX

@@ -25,7 +25,7 @@ from airflow_provider_workflow.client.errors import ConfigurationError, LoginReq
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, inbox_uses
-from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"

@@ -161,7 +161,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
             self.limits,
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
-            ended=self._killed,
+            task=self._task,
         )
         return batches.run()
 

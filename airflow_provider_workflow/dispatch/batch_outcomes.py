@@ -8,9 +8,8 @@ from typing import TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import types
 from airflow_provider_workflow.client.wire import counted, plain
-from airflow_provider_workflow.dispatch.lease import deliveries
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.results import Counts, add
 from airflow_provider_workflow.types import Counted
 
@@ -84,19 +83,19 @@ class Outcomes:
             self.failed.pop(message_id, None)
             add(self.processed, message_id)
 
-    def add_failed(self, message: types.LeasedMessage, cause: str, error: Exception | None) -> None:
+    def add_failed(self, delivery: Delivery, cause: str, error: Exception | None) -> None:
         """
         Keep a failed message that is no dead letter.
 
         :param error: what the function raised for it; None if it named the message.
         """
-        self.failed[message["id"]] = cause, error
+        self.failed[delivery.id] = cause, error
         log.warning(
             "Inbox %s: message %s failed on its delivery number %d, and is redelivered when its lease"
             " expires: %s",
             plain(self.inbox),
-            plain(message["id"]),
-            deliveries(message),
+            plain(delivery.id),
+            delivery.count,
             cause,
         )
 

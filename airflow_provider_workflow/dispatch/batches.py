@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers, types
@@ -25,22 +25,14 @@ from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import counted, plain
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
-from airflow_provider_workflow.dispatch.dead_letters import (
-    LAST_SAFE_DELIVERY,
-    DeadLetterRules,
-    DeadLetters,
-    Reason,
-)
-from airflow_provider_workflow.dispatch.lease import (
-    MARGIN_SECONDS,
-    HeldLease,
-    deliveries,
-    lease_once,
-    without_lease,
-)
+from airflow_provider_workflow.dispatch.blame import Fault, Reason
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules, DeadLetters
+from airflow_provider_workflow.dispatch.delivery import LAST_SAFE_DELIVERY, Delivery
+from airflow_provider_workflow.dispatch.holding import TaskLife, holding
+from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, lease_once
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
 from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
-from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs
+from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
 if TYPE_CHECKING:
@@ -67,8 +59,7 @@ class Batches:
     :param limits: how much is leased at a time, and in all: by default until the inbox is empty.
     :param attempt: try of the task, 1 or more.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
-    :param working: whether leased messages are held at this moment.
-    :param ended: raised instead of leasing or working; for a task that is being ended.
+    :param task: whether the task was killed.
     """
 
     hook: WorkflowHook
@@ -78,20 +69,24 @@ class Batches:
     limits: Limits = field(default_factory=Limits)
     attempt: int = 1
     dead_letter_rules: DeadLetterRules | None = None
-    working: bool = False
-    ended: BaseException | None = None
-    _inbox_id: str = ""
+    task: TaskLife = field(default_factory=TaskLife)
     _outcomes: Outcomes = field(init=False)
-    _letters: DeadLetters | None = None
+    _dead_letters: DeadLetters | None = field(init=False)
     _leased: int = 0
     _size: LeaseSize = field(init=False)
     _processed: set[str] = field(default_factory=set)
     """Ids of the messages of a lease that the function processed."""
     _released: set[str] = field(default_factory=set)
     """Ids of the messages of a lease that were released."""
-    _uncalled: set[str] = field(default_factory=set)
     _postponed: set[str] = field(default_factory=set)
     _finished: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rules = self.dead_letter_rules
+        self._outcomes = Outcomes(self.inbox, self.attempt)
+        self._size = LeaseSize(self.limits.lease_limit, self.attempt)
+        runs = MessageRuns(self.runs, self.hook.workflow_conn_id)
+        self._dead_letters = DeadLetters(rules, runs, self.inbox, self._outcomes.counts) if rules else None
 
     def run(self) -> BatchResult:
         """
@@ -104,27 +99,22 @@ class Batches:
         :raises WorkflowError: the service cannot be used.
         :raises Exception: what the function raised.
         """
-        self._outcomes = Outcomes(self.inbox, self.attempt)
-        self._size = LeaseSize(self.limits.lease_limit, self.attempt)
-        self._inbox_id = self.hook.get_inbox(self.inbox)["id"]
-        if (rules := self.dead_letter_rules) is not None:
-            self.runs.check_target(rules.dag_id, "dead_letter_dag_id")
-            runs = InboxRuns(self.runs, self.hook.workflow_conn_id, self._inbox_id)
-            self._letters = DeadLetters(rules, runs, self.inbox, self._outcomes.counts)
+        inbox_id = self.hook.get_inbox(self.inbox)["id"]
+        if self.dead_letter_rules is not None:
+            self.runs.check_target(self.dead_letter_rules.dag_id, "dead_letter_dag_id")
         try:
-            self._drain()
+            self._drain(inbox_id)
         finally:
             self._outcomes.log_summary()
-        return self._outcomes.result(self._inbox_id)
+        return self._outcomes.result(inbox_id)
 
     # Leasing
 
-    def _drain(self) -> None:
+    def _drain(self, inbox_id: str) -> None:
         """Work on one lease after the other, until the inbox is empty."""
         limits, most = self.limits, self.limits.max_messages
         while not self._outcomes.may_be_broken and (most is None or most > self._leased):
-            if self.ended is not None:
-                raise self.ended
+            self.task.check()
             count = self._size.next if self._has_processed else 1
             if most is not None:
                 count = min(count, most - self._leased)
@@ -133,7 +123,7 @@ class Batches:
             if self.attempt > 1 and not self._has_processed:
                 seconds = max(seconds, PROBE_SECONDS)
             try:
-                lease = lease_once(self.hook, self._inbox_id, count, seconds)
+                lease = lease_once(self.hook, inbox_id, count, seconds)
             except InboxPausedError as paused:
                 if not self._outcomes.calls and paused.paused_reason != types.BY_USER:
                     conn_id = self.hook.workflow_conn_id
@@ -141,10 +131,10 @@ class Batches:
                 log.warning("Inbox %s is paused: %s", plain(self.inbox), plain(paused.paused_reason))
                 lease = None
             if lease is None:
-                self._check_that_nothing_is_leased()
+                self._check_that_nothing_is_leased(inbox_id)
                 return
-            self._leased += len(lease.messages)
-            unexplained = {message["id"] for message in lease.messages if self._calls(message) > 1}
+            self._leased += len(lease.deliveries)
+            unexplained = {delivery.id for delivery in lease.deliveries if self._calls(delivery) > 1}
             self._work_on(lease)
             decided = set(lease.message_ids) - self._released
             # One that failed again, or is a dead letter, explains itself; one that was released does not.
@@ -155,7 +145,7 @@ class Batches:
     def _has_processed(self) -> bool:
         return self._outcomes.processed["count"] > 0
 
-    def _check_that_nothing_is_leased(self) -> None:
+    def _check_that_nothing_is_leased(self, inbox_id: str) -> None:
         """
         Fail a retry that finds nothing available while messages are leased.
 
@@ -164,7 +154,7 @@ class Batches:
         """
         if self.attempt == 1 or self._outcomes.failed:
             return
-        messages = self.hook.list_messages(self._inbox_id)
+        messages = self.hook.list_messages(inbox_id)
         leased = sum(message.get("status") == "leased" for message in messages)
         if leased:
             raise BatchError(
@@ -178,67 +168,67 @@ class Batches:
 
     def _work_on(self, lease: HeldLease) -> None:
         """Process the messages of a lease, and release those that the function was not called for."""
-        self._uncalled, self._finished = set(lease.message_ids), []
-        self._processed, self._released = set(), set()
-        try:
-            self.working = True
-            if self.ended is not None:
-                raise self.ended
+        self._finished, self._processed, self._released = [], set(), set()
+        with holding(lease, self.hook, self.task, partial(self._acknowledge_once, lease)) as uncalled:
             took = 0.0
-            for batch in self._batches_of(lease):
+            for batch in self._batches_of(lease, uncalled):
                 # The next call may take as long as the last one; what cannot wait needs no margin.
-                needed = took - MARGIN_SECONDS if deliveries(batch[0]) >= LAST_CALL else took
+                needed = took - MARGIN_SECONDS if batch[0].count >= LAST_CALL else took
                 if lease.seconds_left() > needed and not self._outcomes.may_be_broken:
-                    took = self._call(lease, batch)
-            self.working = False
-        except BaseException as error:
-            self.working = False
-            if isinstance(error, Exception):
-                self._release(lease, self._uncalled)
-            else:
-                # execution_timeout or on_kill ends the task: two short calls, each sent once.
-                with closing(self.hook.hurried()) as self.hook:
-                    if self._finished:
-                        with suppress(WorkflowError):
-                            lease.acknowledge(self.hook, self._finished)
-                    self._release(lease, self._uncalled)
-            raise
-        self._release(lease, self._uncalled)
+                    took = self._call(lease, batch, uncalled)
+            self._released.update(uncalled)
+            self._postponed.update(uncalled)
 
-    def _batches_of(self, lease: HeldLease) -> list[list[types.LeasedMessage]]:
+    def _batches_of(self, lease: HeldLease, uncalled: dict[str, Delivery]) -> list[list[Delivery]]:
         """What the function is called with; dead letters are acknowledged, and what must wait is released."""
-        messages = [message for message in lease.messages if not self._is_dead(message, lease)]
+        deliveries: list[Delivery] = []
+        for delivery in lease.deliveries:
+            if self._is_dead(delivery, lease):
+                uncalled.pop(delivery.id, None)
+            else:
+                deliveries.append(delivery)
         self._acknowledge(lease)
-        shared = [message for message in messages if self._calls(message) <= 1]
-        alone = [message for message in messages if self._calls(message) > 1]
-        if alone and deliveries(alone[0]) % 2 == 0:
+        shared = [delivery for delivery in deliveries if self._calls(delivery) <= 1]
+        alone = [delivery for delivery in deliveries if self._calls(delivery) > 1]
+        if alone and alone[0].count % 2 == 0:
             # Of messages that stay together, one that ends the process is not always before the others.
             alone.reverse()
-            alone.sort(key=deliveries, reverse=True)
+            alone.sort(key=lambda delivery: delivery.count, reverse=True)
         # For the others it is too late after their next delivery.
-        postponed = {message["id"] for message in alone[1:] if deliveries(message) < LAST_CALL}
-        self._release(lease, postponed)
-        batches = [[message] for message in alone if message["id"] not in postponed]
+        postponed = {delivery.id for delivery in alone[1:] if delivery.count < LAST_CALL}
+        self._postpone(lease, postponed, uncalled)
+        batches = [[delivery] for delivery in alone if delivery.id not in postponed]
         return [*batches, shared] if shared else batches
 
-    def _call(self, lease: HeldLease, batch: list[types.LeasedMessage]) -> float:
+    def _postpone(
+        self, lease: HeldLease, message_ids: Collection[str], uncalled: dict[str, Delivery]
+    ) -> None:
+        """Release messages before the function is called for others."""
+        for message_id in message_ids:
+            uncalled.pop(message_id, None)
+        self._released.update(message_ids)
+        self._postponed.update(message_ids)
+        lease.release(self.hook, list(message_ids))
+
+    def _call(self, lease: HeldLease, batch: list[Delivery], uncalled: dict[str, Delivery]) -> float:
         """
-        Call the function, acknowledge what it processed, and decide about the rest.
+        Call the function, acknowledge what it processed, and decide about the others.
 
         :return: the seconds that it took.
         :raises BatchError: it took longer than a lease.
         """
         began_at = clock.monotonic()
-        causes, error = self._causes(batch)
+        causes, error = self._causes(batch, uncalled)
         took, is_late = clock.monotonic() - began_at, lease.seconds_left() <= 0
-        self._uncalled.difference_update(message["id"] for message in batch)
-        self._finished = [message["id"] for message in batch if message["id"] not in causes]
+        for delivery in batch:
+            uncalled.pop(delivery.id, None)
+        self._finished = [delivery.id for delivery in batch if delivery.id not in causes]
         self._processed.update(self._finished)
         self._outcomes.add_call(self._finished, len(causes))
         self._acknowledge(lease)
-        for message in batch:
-            if (cause := causes.get(message["id"])) is not None:
-                self._settle_failed(lease, message, cause, error)
+        for delivery in batch:
+            if (cause := causes.get(delivery.id)) is not None:
+                self._settle_failed(lease, delivery, cause, error)
         longest = self.limits.lease_seconds - MARGIN_SECONDS
         if is_late and took >= longest:
             raise BatchError(
@@ -250,18 +240,20 @@ class Batches:
             )
         return took
 
-    def _causes(self, batch: list[types.LeasedMessage]) -> tuple[Mapping[str, str], Exception | None]:
+    def _causes(
+        self, batch: list[Delivery], uncalled: dict[str, Delivery]
+    ) -> tuple[Mapping[str, str], Exception | None]:
         """
         Call the function.
 
         :return: the causes of the failed messages by id, and what it raised for a message that is alone.
         :raises Exception: what it raised for several messages.
         """
-        ids = [message["id"] for message in batch]
+        ids = [delivery.id for delivery in batch]
         source = {"inbox": self.inbox, "conn_id": self.hook.workflow_conn_id}
         try:
             with observers.attempt("process", **source, message_ids=ids, facts={}):
-                return self.work([_copy_of(message) for message in batch]), None
+                return self.work([_copy_of(delivery) for delivery in batch]), None
         except Exception as error:
             if len(batch) > 1:
                 raise
@@ -269,27 +261,26 @@ class Batches:
             cause = str(error) if isinstance(error, BatchError) else type(error).__name__
             return {ids[0]: f"the function raised {cause}"}, error
         except BaseException:
-            if len(batch) == 1 and deliveries(batch[0]) >= LAST_CALL:
+            if len(batch) == 1 and batch[0].count >= LAST_CALL:
                 # Released, it would be leased again at once, and soon for the last time.
-                self._uncalled.discard(ids[0])
+                uncalled.pop(ids[0], None)
             raise
 
     # Dead letters
 
-    def _is_dead(self, message: types.LeasedMessage, lease: HeldLease) -> bool:
+    def _is_dead(self, delivery: Delivery, lease: HeldLease) -> bool:
         """
         Whether a message is a dead letter, since an earlier delivery or now.
 
         :raises TargetError: Airflow does not answer.
         """
-        is_last = self._calls(message) >= LAST_SAFE_DELIVERY
-        if self._letters is None or not (
-            self._letters.is_found(message)
-            or (is_last and self._start_dead_letter(message, lease, UNKNOWN_END))
+        is_last = self._calls(delivery) >= LAST_SAFE_DELIVERY
+        if self._dead_letters is None or not (
+            self._dead_letters.is_found(delivery)
+            or (is_last and self._start_dead_letter(delivery, lease, UNKNOWN_END))
         ):
             return False
-        self._uncalled.discard(message["id"])
-        self._finish(message["id"])
+        self._finish(delivery.id)
         return True
 
     def _finish(self, message_id: str) -> None:
@@ -297,29 +288,27 @@ class Batches:
         self._outcomes.failed.pop(message_id, None)
         self._finished.append(message_id)
 
-    def _start_dead_letter(self, message: types.LeasedMessage, lease: HeldLease, cause: str) -> bool:
+    def _start_dead_letter(self, delivery: Delivery, lease: HeldLease, cause: str) -> bool:
         """Start the run of a dead letter, unless another process may soon work on the message."""
-        if self._letters is None or lease.seconds_left() <= 0:
+        if self._dead_letters is None or lease.seconds_left() <= 0:
             return False
-        return self._letters.start(message, None, Reason.FAILED, cause)
+        return self._dead_letters.start(delivery, None, Reason.FAILED, cause)
 
     def _settle_failed(
-        self,
-        lease: HeldLease,
-        message: types.LeasedMessage,
-        cause: str,
-        error: Exception | None,
+        self, lease: HeldLease, delivery: Delivery, cause: str, error: Exception | None
     ) -> None:
         """Make a dead letter of a failed message, or leave it to its lease."""
         observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-        # A function that raises before it has processed any message may be broken for all.
+        # A function that raises before it has processed any message may be broken for all; then a dead letter
+        # on the last safe delivery comes before the call.
         is_at_fault = error is None or self._has_processed
-        is_due = self._letters is not None and self._letters.is_due(message)
-        if is_at_fault and is_due and self._start_dead_letter(message, lease, cause):
-            self._finish(message["id"])
+        rules = self.dead_letter_rules
+        is_due = rules is not None and is_at_fault and rules.is_due(delivery, Fault.MESSAGE)
+        if is_due and self._start_dead_letter(delivery, lease, cause):
+            self._finish(delivery.id)
             self._acknowledge(lease)
         else:
-            self._outcomes.add_failed(message, cause, error)
+            self._outcomes.add_failed(delivery, cause, error)
 
     # Acknowledging and releasing
 
@@ -339,23 +328,21 @@ class Batches:
                 log.warning("Inbox %s: an acknowledgement failed, and is repeated: %s", self.inbox, error)
                 clock.sleep(PAUSE_SECONDS)
 
-    def _calls(self, message: types.LeasedMessage) -> int:
+    def _acknowledge_once(self, lease: HeldLease, hook: WorkflowHook) -> None:
+        """:raises WorkflowError: the call failed."""
+        if self._finished:
+            lease.acknowledge(hook, self._finished)
+
+    def _calls(self, delivery: Delivery) -> int:
         """The deliveries of a message that may have called the function: not those that were released."""
-        return deliveries(message) - (message["id"] in self._postponed)
-
-    def _release(self, lease: HeldLease, message_ids: Collection[str]) -> None:
-        ids = list(message_ids)
-        self._uncalled.difference_update(ids)
-        self._postponed.update(ids)
-        self._released.update(ids)
-        lease.release(self.hook, ids)
+        return delivery.count - (delivery.id in self._postponed)
 
 
-def _copy_of(message: types.LeasedMessage) -> dict[str, Any]:
+def _copy_of(delivery: Delivery) -> dict[str, Any]:
     """
-    A message as the function gets it: nothing of its lease.
+    A message as the function gets it.
 
     The function may change it: a dead letter has the message as it was leased.
     """
-    copy: dict[str, Any] = any_json.decode(any_json.dumped(without_lease(message)))
+    copy: dict[str, Any] = any_json.decode(any_json.dumped(delivery.message))
     return copy

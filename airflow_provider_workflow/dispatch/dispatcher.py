@@ -15,40 +15,23 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, observers, types
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.blame import Fault, Reason, Refusal
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
-from airflow_provider_workflow.dispatch.dead_letters import (
-    DeadLetterRules,
-    DeadLetters,
-    Reason,
-    is_on_last_safe_delivery,
-)
-from airflow_provider_workflow.dispatch.lease import (
-    MARGIN_SECONDS,
-    HeldLease,
-    check_source,
-    deliveries,
-    is_first,
-    lease_once,
-    without_lease,
-)
+from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules, DeadLetters
+from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.holding import TaskLife, holding
+from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, check_source, lease_once
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
-from airflow_provider_workflow.dispatch.rejections import (
-    UNDECIDED,
-    Rejection,
-    Rejections,
-    check_outlasted_lease,
-    target_error,
-)
+from airflow_provider_workflow.dispatch.rejections import Rejections, check_outlasted_lease
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
-from airflow_provider_workflow.dispatch.runs import InboxRuns, Runs, Start, quoted
+from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start, quoted
 from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 
@@ -60,6 +43,13 @@ log = logging.getLogger(__name__)
 LONGEST_DRAIN_SECONDS = 600.0
 MOST_MESSAGES = 10_000
 """Messages that one task leases in all."""
+REFUSALS: dict[type[Exception], Reason] = {
+    UnroutableError: Reason.EXPRESSION,
+    InvalidPayloadError: Reason.INVALID,
+    CheckTooSlowError: Reason.INVALID,
+    RunRejected: Reason.REJECTED,
+}
+"""Why a message starts no run, and the reason of its dead letter if it is at fault."""
 
 
 @dataclass
@@ -79,9 +69,8 @@ class Dispatcher:
     :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param checks_source: whether a drain that leaves messages fails for its source too.
-    :param working: whether runs of leased messages are being started at this moment.
-    :param ended: raised instead of leasing, or starting, anything more; for a task that is being ended.
-    :param started: targets of which this drain started a run.
+    :param task: whether the task was killed.
+    :param size: the number of messages of the next lease, as far as the target is known to work.
     :param unreachable: the transient error of a lease request with which the drain ended.
     """
 
@@ -96,11 +85,12 @@ class Dispatcher:
     check_payload: Callable[[Any], None] | None = None
     dead_letter_rules: DeadLetterRules | None = None
     checks_source: bool = True
-    working: bool = False
-    ended: BaseException | None = None
-    started: set[str] = field(default_factory=set)
+    task: TaskLife = field(default_factory=TaskLife)
+    size: LeaseSize = field(init=False)
     unreachable: WorkflowError | None = None
-    _inbox_id: str = ""
+    _runs: MessageRuns = field(init=False)
+    _dead_letters: DeadLetters | None = field(init=False)
+    _rejections: Rejections = field(init=False)
     _ends_at: float = 0.0
     _seconds_per_message: float = 0.0
     _target_error: TargetError | None = None
@@ -115,28 +105,20 @@ class Dispatcher:
     """Number of finished messages by lease id."""
     _acknowledgement_error: WorkflowError | None = None
 
-    @cached_property
-    def size(self) -> LeaseSize:
-        """The number of messages of the next lease, as far as the target is known to work."""
-        return LeaseSize(self.limits.lease_limit, self.attempt)
-
-    @cached_property
-    def _runs(self) -> InboxRuns:
-        routes, conn_id = self.routes, self.hook.workflow_conn_id
+    def __post_init__(self) -> None:
+        conn_id, routes, rules = self.hook.workflow_conn_id, self.routes, self.dead_letter_rules
+        self.size = LeaseSize(self.limits.lease_limit, self.attempt)
         key_of = routes.key if routes.has_keys else None
-        return InboxRuns(self.task_runs, conn_id, self._inbox_id, key_of, routes.trace_context)
-
-    @cached_property
-    def _dead_letters(self) -> DeadLetters | None:
-        rules = self.dead_letter_rules
-        return DeadLetters(rules, self._runs, self.inbox, self.counts) if rules else None
-
-    @cached_property
-    def _rejections(self) -> Rejections:
-        conn_id = self.hook.workflow_conn_id
-        return Rejections(
-            self.inbox, conn_id, self.counts, self._dead_letters, self._finish_message, self.started
+        self._runs = MessageRuns(self.task_runs, conn_id, key_of, routes.trace_context)
+        self._dead_letters = DeadLetters(rules, self._runs, self.inbox, self.counts) if rules else None
+        self._rejections = Rejections(
+            self.inbox, conn_id, self.counts, self._dead_letters, self._finish_message
         )
+
+    @property
+    def started(self) -> set[str]:
+        """Targets of which this drain started a run."""
+        return self._rejections.blame.started
 
     def drain(self, lease: HeldLease | None = None) -> Drained:
         """
@@ -156,7 +138,6 @@ class Dispatcher:
             return self._drain(lease)
         finally:
             if self.counts.handled > handled_before:
-                self.counts.result["inbox_id"] = self._inbox_id
                 dag_ids, summary = ", ".join(self.routes.dag_ids), self.counts.summary()
                 log.info("Inbox %s: dispatched to %s: %s", plain(self.inbox), dag_ids, summary)
 
@@ -165,23 +146,25 @@ class Dispatcher:
         failure: Exception | None = None
         drained = Drained.LIMIT
         self._check_targets(lease)
+        inbox_id = lease.inbox_id if lease is not None else ""
         try:
             if lease is not None:
-                self._inbox_id = lease.inbox_id
-                self._work_on(lease, len(lease.messages))
-            drained = self._lease_on()
+                self._work_on(lease, len(lease.deliveries))
+            elif self._target_error is None:
+                # Looked up once: the inbox may be deleted and created again meanwhile.
+                inbox_id = self.hook.get_inbox(self.inbox)["id"]
+            drained = self._lease_on(inbox_id)
         except Exception as error:
             failure = error
-        rejected_by_targets = self._rejections.decide(at_the_end=True)
-        self._acknowledge(at_the_end=True)
-        if rejected_by_targets:
-            self._target_error = self._target_error or target_error(rejected_by_targets, self.attempt)
+        broken = self._rejections.end_drain(self.attempt)
+        self._target_error = self._target_error or broken
+        self._acknowledge(self.hook, at_the_end=True)
         if isinstance(failure, WorkflowError) and failure.transient:
             self.unreachable, failure = failure, None
             drained = Drained.UNREACHABLE
         elif failure is None and self._target_error is None and drained is not Drained.EMPTY:
             # Last, as it may take as long as a lease.
-            failure = self._error_of_source()
+            failure = self._error_of_source(inbox_id)
         if failure is None or isinstance(failure, WorkflowError):
             # The next lease meets an error of the service again.
             failure = self._target_error or self._acknowledgement_error or failure
@@ -189,11 +172,10 @@ class Dispatcher:
             raise failure
         return drained
 
-    def _error_of_source(self) -> Exception | None:
+    def _error_of_source(self, inbox_id: str) -> Exception | None:
         try:
             if self.checks_source:
-                inbox = self.hook.get_inbox(self._inbox_id)
-                check_source(self._inbox_id, self.hook.workflow_conn_id, inbox)
+                check_source(inbox_id, self.hook.workflow_conn_id, self.hook.get_inbox(inbox_id))
         except Exception as error:
             return None if getattr(error, "transient", False) else error
         return None
@@ -241,25 +223,19 @@ class Dispatcher:
     def _most_messages(self) -> int:
         return min(MOST_MESSAGES, self.limits.max_messages or MOST_MESSAGES)
 
-    def _lease_on(self) -> Drained:
+    def _lease_on(self, inbox_id: str) -> Drained:
         """Work on one lease after the other."""
-        if self._target_error is None:
-            # Looked up once: the inbox may be deleted and created again meanwhile.
-            self._inbox_id = self._inbox_id or self.hook.get_inbox(self.inbox)["id"]
         while True:
-            if self.ended is not None:
-                self.hook = self.hook.hurried()
-                self._acknowledge(at_the_end=True)
-                raise self.ended
+            self.task.check()
             has_ended = self._target_error is not None or clock.now() >= self._ends_at
             if has_ended or self.counts.handled >= self._most_messages:
                 return Drained.LIMIT
-            if self._rejections.probes_left(self.attempt) <= 0:
+            if self._rejections.blame.probes_left(self.attempt) <= 0:
                 return Drained.LIMIT
             count, seconds = self.next_lease()
             if count == 0:
                 return Drained.NO_CAPACITY
-            if (lease := lease_once(self.hook, self._inbox_id, count, seconds)) is None:
+            if (lease := lease_once(self.hook, inbox_id, count, seconds)) is None:
                 return Drained.EMPTY
             self._work_on(lease, count)
 
@@ -271,79 +247,69 @@ class Dispatcher:
 
         :param requested: how many messages the lease could have had.
         """
-        due, began_at, self._unexplained = list(lease.messages), clock.monotonic(), 0
-        try:
-            self.working = True
-            if self.ended is not None:
-                raise self.ended
-            self._start_runs(lease, due)
-            self.working = False
-            tried = len(lease.messages) - len(due)
+        began_at, self._unexplained = clock.monotonic(), 0
+        self.counts.result["inbox_id"] = lease.inbox_id
+        with holding(lease, self.hook, self.task, self._acknowledge) as unsettled:
+            self._start_runs(lease, unsettled)
+            tried = len(lease.deliveries) - len(unsettled)
             self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
             self.size.add_lease(requested, tried, is_explained=not self._unexplained)
             if self._finished_of.pop(lease.lease_id, 0) < tried:
                 # After the end of the lease the drain would lease the same messages again.
                 self._ends_at = min(self._ends_at, lease.ends_at)
-            self._acknowledge()
-        except BaseException as error:
-            # execution_timeout and on_kill end a task with exceptions that are no errors.
-            self.working = False
-            if not isinstance(error, Exception):
-                self.hook = self.hook.hurried()
-            lease.release(self.hook, [message["id"] for message in due])
-            self._acknowledge(at_the_end=not isinstance(error, Exception))
-            raise
-        if due and self._target_error is None:
-            log.warning(
-                "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the end"
-                " of their lease; they are released",
-                self.inbox,
-                len(due),
-                len(lease.messages),
-                MARGIN_SECONDS,
-            )
-        self._released.update(message["id"] for message in due)
-        lease.release(self.hook, [message["id"] for message in due])
+            self._acknowledge(self.hook)
+            if unsettled and self._target_error is None:
+                log.warning(
+                    "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the"
+                    " end of their lease; they are released",
+                    self.inbox,
+                    len(unsettled),
+                    len(lease.deliveries),
+                    MARGIN_SECONDS,
+                )
+            self._released.update(unsettled)
 
-    def _start_runs(self, lease: HeldLease, due: list[types.LeasedMessage]) -> None:
-        """Start the runs of messages while there is time, and remove the messages from those that are due."""
+    def _start_runs(self, lease: HeldLease, unsettled: dict[str, Delivery]) -> None:
+        """Start the runs of messages while there is time; each one that was tried is settled."""
+        deliveries = lease.deliveries
         if self._acknowledgement_error is not None:
             # Messages that have their run lose nothing if the lease ends first.
-            due.sort(key=lambda message: self._find_run(message) is not None)
-        while due and lease.seconds_left() > 0:
-            has_last_chance = self._dead_letters is not None and is_on_last_safe_delivery(due[0])
-            if self._target_error is not None and not has_last_chance:
+            deliveries = sorted(deliveries, key=lambda delivery: self._find_run(delivery) is not None)
+        for delivery in deliveries:
+            has_last_chance = self._dead_letters is not None and delivery.is_last_safe
+            is_over = self._target_error is not None and not has_last_chance
+            if is_over or lease.seconds_left() <= 0:
                 break
             try:
-                if self._start(due[0], lease):
-                    self._finish_message(lease, due[0]["id"])
+                if self._start(delivery, lease):
+                    self._finish_message(lease, delivery.id)
             except TargetError as error:
                 self._target_error = self._target_error or error
-            del due[0]
-        self._rejections.decide()
+            unsettled.pop(delivery.id, None)
+        self._rejections.end_lease()
 
-    def _start(self, message: types.LeasedMessage, lease: HeldLease) -> bool:
+    def _start(self, delivery: Delivery, lease: HeldLease) -> bool:
         """
-        Start the run of a message, or find it.
+        Start the run of a message, or find it. The order of the questions is the table of docs/promise.md.
 
         :return: whether the message may be acknowledged for it.
         :raises TargetError: no run of any message can be started now.
         """
-        if self._dead_letters is not None and self._dead_letters.is_found(message):
+        if self._dead_letters is not None and self._dead_letters.is_found(delivery):
             return True
         # An expression may read a value that changes, and must not choose a second DAG; and a message
         # that has its run is not rejected. The run of its key exempts it from no check.
-        is_looked_up = len(self.routes.dag_ids) > 1 or not is_first(message)
-        run = self._find_run(message) if is_looked_up else None
+        is_looked_up = len(self.routes.dag_ids) > 1 or not delivery.is_first
+        run = self._find_run(delivery) if is_looked_up else None
         if run is not None and run[0] is not Start.REPEATED:
-            self._record(*run, message)
+            self._record(*run, delivery)
             return True
-        if deliveries(message) > 1:
+        if delivery.is_redelivered:
             # It may have killed the process. If it does so again, that costs nothing that is done.
-            self._acknowledge()
-        return self._try(message, lease, run)
+            self._acknowledge(self.hook)
+        return self._try(delivery, lease, run)
 
-    def _try(self, message: types.LeasedMessage, lease: HeldLease, run: tuple[Start, str] | None) -> bool:
+    def _try(self, delivery: Delivery, lease: HeldLease, run: tuple[Start, str] | None) -> bool:
         """
         Check a message, and start its run.
 
@@ -354,83 +320,100 @@ class Dispatcher:
         dag_ids = self.routes.dag_ids
         dag_id = dag_ids[0] if len(dag_ids) == 1 else None
         try:
-            dag_id = self.routes.target(without_lease(message))
+            dag_id = self.routes.target(delivery.message)
             if dag_id is None:
-                self._rejections.leave_unmatched(message, lease)
+                self._rejections.leave_unmatched(delivery, lease)
                 return False
-            if run is None and self._rejections.is_undecided(message):
-                self._rejections.bury_undecided(Rejection(message, lease, dag_id, UNDECIDED))
+            if run is None and self._rejections.is_undecided(delivery):
+                self._rejections.bury_undecided(delivery, lease, dag_id)
                 return False
-            if self.check_payload is not None:
-                limited("schema", self.check_payload, message.get("payload"))
-            if self.routes.has_keys and self.routes.key(without_lease(message)) is None:
-                observers.tell("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+            self._check(delivery)
             if lease.seconds_left() <= 0:
                 # Airflow may have taken long to answer what it was asked before.
-                log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(message["id"]))
+                log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(delivery.id))
                 return False
-            self._record(*(run or (self._start_run(dag_id, message, lease), dag_id)), message)
-        except (UnroutableError, InvalidPayloadError, CheckTooSlowError) as error:
-            reason = Reason.EXPRESSION if isinstance(error, UnroutableError) else Reason.INVALID
-            self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)), reason)
-            if isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0:
-                raise check_outlasted_lease(message["id"], error) from None
-            return False
-        except MessageFault as error:
-            self._rejections.blame_message(Rejection(message, lease, dag_id, str(error)))
-            return False
-        except RunRejected as error:
-            self._found.discard(str(dag_id))
-            self._rejections.reject(Rejection(message, lease, dag_id, str(error)))
+            self._record(*(run or (self._start_run(dag_id, delivery, lease), dag_id)), delivery)
+        except tuple(REFUSALS) as error:
+            self._refuse(delivery, lease, dag_id, error)
             return False
         return True
 
-    def _find_run(self, message: types.LeasedMessage) -> tuple[Start, str] | None:
+    def _check(self, delivery: Delivery) -> None:
+        """
+        Check the payload of a message, and its business key.
+
+        :raises InvalidPayloadError: the payload does not fit the schema.
+        :raises UnroutableError: ``once_per`` cannot be evaluated on it.
+        :raises CheckTooSlowError: that takes too long.
+        """
+        if self.check_payload is not None:
+            limited("schema", self.check_payload, delivery.message["payload"])
+        if self.routes.has_keys and self.routes.key(delivery.message) is None:
+            observers.tell("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+
+    def _refuse(self, delivery: Delivery, lease: HeldLease, dag_id: str | None, error: Exception) -> None:
+        """
+        A message starts no run.
+
+        :raises TargetError: so many were rejected that the target must be broken, or a check used up the
+            lease.
+        """
+        reason = next(reason for type_, reason in REFUSALS.items() if isinstance(error, type_))
+        refusal = Refusal(delivery, lease, dag_id, str(error), reason)
+        if isinstance(error, RunRejected) and not isinstance(error, MessageFault):
+            self._found.discard(str(dag_id))
+            self._rejections.reject(refusal)
+            return
+        self._rejections.settle(refusal, Fault.MESSAGE)
+        if isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0:
+            raise check_outlasted_lease(delivery.id, error) from None
+
+    def _find_run(self, delivery: Delivery) -> tuple[Start, str] | None:
         """The run of an earlier delivery of a message, or of its business key, and the DAG that has it."""
-        if is_first(message) and not self.routes.has_keys:
+        if delivery.is_first and not self.routes.has_keys:
             return None
         for dag_id in self.routes.dag_ids:
-            if (start := self._runs.find(dag_id, message)) is not None:
+            if (start := self._runs.find(dag_id, delivery)) is not None:
                 return start, dag_id
         return None
 
-    def _start_run(self, dag_id: str, message: types.LeasedMessage, lease: HeldLease) -> Start:
-        note = f"Message {quoted(message['id'])} of the inbox {quoted(self.inbox)}"
+    def _start_run(self, dag_id: str, delivery: Delivery, lease: HeldLease) -> Start:
+        note = f"Message {quoted(delivery.id)} of the inbox {quoted(self.inbox)}"
         if self.origin:
             note += f", started by {self.origin}"
         try:
-            return self._runs.start(dag_id, message, note)
+            return self._runs.start(dag_id, delivery, note)
         except TargetError as error:
-            if is_on_last_safe_delivery(message):
-                self._rejections.blame_target(Rejection(message, lease, dag_id, str(error)))
+            if delivery.is_last_safe:
+                self._rejections.settle(Refusal(delivery, lease, dag_id, str(error)), Fault.TARGET)
             raise
 
-    def _record(self, outcome: Start, dag_id: str, message: types.LeasedMessage) -> None:
+    def _record(self, outcome: Start, dag_id: str, delivery: Delivery) -> None:
         if outcome is Start.STARTED:
             # An existing run shows nothing: Airflow finds it before it checks the request.
-            self._rejections.start(dag_id)
-            self._unexplained += deliveries(message) > 1 and message["id"] not in self._released
+            self._rejections.blame.run_started(dag_id)
+            self._unexplained += delivery.is_redelivered and delivery.id not in self._released
         else:
             self._found.add(dag_id)
-        self.counts.count(outcome.value, message["id"])
+        self.counts.count(outcome.value, delivery.id)
         observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
     # Acknowledging
 
     def _finish_message(self, lease: HeldLease, message_id: str) -> None:
         """A message has its run or its dead letter, and may be acknowledged."""
-        small_lease = replace(lease, messages=[])  # a drain may have many
+        small_lease = replace(lease, deliveries=[])  # a drain may have many
         self._finished.setdefault(lease.lease_id, (small_lease, []))[1].append(message_id)
         self._finished_of[lease.lease_id] += 1
 
-    def _acknowledge(self, *, at_the_end: bool = False) -> None:
+    def _acknowledge(self, hook: WorkflowHook, *, at_the_end: bool = False) -> None:
         """Acknowledge what is finished; after a failure nothing is sent until the end of the drain."""
         if self._acknowledgement_error is not None and not at_the_end:
             return
         self._acknowledgement_error = None
         for lease_id, (lease, message_ids) in list(self._finished.items()):
             try:
-                lease.acknowledge(self.hook, message_ids)
+                lease.acknowledge(hook, message_ids)
             except WorkflowError as error:
                 self._acknowledgement_error = error
                 log.warning(

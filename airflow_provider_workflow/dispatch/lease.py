@@ -19,6 +19,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.observers import name_of
@@ -35,17 +36,6 @@ LARGEST_HAND_OFF = 1_000_000
 """Characters of the messages that a trigger hands off to its task at most."""
 
 
-class TaskKilled(BaseException):
-    """
-    The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released.
-
-    :param inbox: id or name.
-    """
-
-    def __init__(self, inbox: str) -> None:
-        super().__init__(f"The task was ended while it worked on a lease of the inbox {inbox}")
-
-
 @dataclass(frozen=True)
 class HeldLease:
     """
@@ -55,14 +45,14 @@ class HeldLease:
     :param lease_id: its id, needed to acknowledge and to release.
     :param ends_at: when it expires, in epoch seconds by the clock of the leasing process.
     :param leased_until: the same time as the service states it.
-    :param messages: leased messages with their payloads, those with the highest delivery count first.
+    :param deliveries: its messages, those with the highest delivery count first.
     """
 
     inbox_id: str
     lease_id: str
     ends_at: float
     leased_until: str
-    messages: list[types.LeasedMessage]
+    deliveries: list[Delivery]
 
     @classmethod
     def of(
@@ -77,14 +67,14 @@ class HeldLease:
         :param conn_id: id of the Airflow connection.
         """
         lease_id = plain(str(answer.get("lease_id") or ""))
-        messages: list[types.LeasedMessage] = []
+        deliveries: list[Delivery] = []
         for position, message in enumerate(answer.get("results") or [], 1):
             message_id: Any = message.get("id")
             if isinstance(message_id, (int, float)):
                 # A number is an id like any other, though the service is said to send UUIDs.
-                messages.append({**message, "id": json.dumps(message_id)})
+                deliveries.append(Delivery.of(inbox_id, {**message, "id": json.dumps(message_id)}))
             elif isinstance(message_id, str) and message_id:
-                messages.append(message)
+                deliveries.append(Delivery.of(inbox_id, message))
             else:
                 log.error(
                     "Inbox %s: the message at position %d of lease %s has no id; it cannot be acknowledged,"
@@ -93,15 +83,16 @@ class HeldLease:
                     position,
                     lease_id,
                 )
-        if not answer.get("lease_id") or not messages:
+        if not answer.get("lease_id") or not deliveries:
             return None
-        messages = messages[: MESSAGE_IDS[1]]
         return cls(
             inbox_id=inbox_id,
             lease_id=str(answer["lease_id"]),
             ends_at=answer["sent_at"] + lease_seconds,
             leased_until=str(answer.get("leased_until") or ""),
-            messages=sorted(messages, key=deliveries, reverse=True),
+            deliveries=sorted(
+                deliveries[: MESSAGE_IDS[1]], key=lambda delivery: delivery.count, reverse=True
+            ),
         )
 
     def seconds_left(self) -> float:
@@ -111,7 +102,7 @@ class HeldLease:
     @property
     def message_ids(self) -> list[str]:
         """The ids of all messages."""
-        return [message["id"] for message in self.messages]
+        return [delivery.id for delivery in self.deliveries]
 
     def hand_off(self) -> str:
         """
@@ -122,7 +113,14 @@ class HeldLease:
 
         :raises ValueError: it is longer than ``LARGEST_HAND_OFF``, or a message is nested too deep.
         """
-        return any_json.encoded(vars(self), LARGEST_HAND_OFF)
+        content = {
+            "inbox_id": self.inbox_id,
+            "lease_id": self.lease_id,
+            "ends_at": self.ends_at,
+            "leased_until": self.leased_until,
+            "messages": [delivery.message for delivery in self.deliveries],
+        }
+        return any_json.encoded(content, LARGEST_HAND_OFF)
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
@@ -132,7 +130,8 @@ class HeldLease:
         except RecursionError:
             lease = any_json.decode(text)
         lease.pop("left_out", None)  # of 0.2.0
-        return cls(**lease)
+        messages = lease.pop("messages")
+        return cls(**lease, deliveries=[Delivery.of(lease["inbox_id"], message) for message in messages])
 
     def acknowledge(self, hook: WorkflowHook, message_ids: Collection[str]) -> None:
         """
@@ -178,43 +177,6 @@ class HeldLease:
                 len(message_ids),
                 error,
             )
-
-
-def delivery_count(message: types.ListedMessage) -> int | None:
-    """
-    How often a message was delivered, this lease included; None if the service does not say.
-
-    A message without a count may have been delivered before, so that it may have a run or a dead letter.
-    """
-    attributes = message.get("message_attributes")
-    count: Any = attributes.get("lease_count") if isinstance(attributes, dict) else None
-    if isinstance(count, str) and count.isascii() and count.isdigit() and len(count) < 10:
-        return int(count)
-    is_number = isinstance(count, (int, float)) and not isinstance(count, bool)
-    is_whole = is_number and count == count // 1
-    return int(count) if is_whole else None
-
-
-def deliveries(message: types.ListedMessage) -> int:
-    """How often a message was delivered; 1 if the service does not say."""
-    return delivery_count(message) or 1
-
-
-def is_first(message: types.ListedMessage) -> bool:
-    """Whether neither a message nor a known copy was delivered before."""
-    if delivery_count(message) != 1:
-        return False
-    return message["message_attributes"].get("possible_duplicate_data") is not True
-
-
-def without_lease(message: types.LeasedMessage) -> dict[str, Any]:
-    """The part of a message that a DAG is given: nothing of its lease."""
-    return {
-        "id": message["id"],
-        "created_at": message.get("created_at"),
-        "payload": message.get("payload"),
-        "message_attributes": message.get("message_attributes"),
-    }
 
 
 def lease_once(

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +25,9 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError
-from airflow_provider_workflow.dispatch.lease import HeldLease, without_lease
+from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.holding import TaskLife, holding
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.payloads import storable, unstorable
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
@@ -50,8 +51,7 @@ class Receiver:
     :param routes: chooses the messages to return.
     :param context: of the running task.
     :param counts: counts rejected messages.
-    :param working: whether messages are leased and not stored yet; an interruption releases them.
-    :param ended: raised instead of storing anything; for a task that is being ended.
+    :param task: whether the task was killed.
     """
 
     hook: WorkflowHook
@@ -59,8 +59,7 @@ class Receiver:
     routes: Routes
     context: Any
     counts: Counts = field(default_factory=Counts)
-    working: bool = False
-    ended: BaseException | None = None
+    task: TaskLife = field(default_factory=TaskLife)
 
     def stored(self) -> list[Message] | None:
         """
@@ -85,14 +84,17 @@ class Receiver:
         :return: the messages that match.
         :raises AirflowException: they could not be stored; nothing was acknowledged.
         """
-        with self._released_on_fault(lease):
-            lent = self._matching(lease)
-            if lent is None:
-                return []
-            messages, record = lent["messages"], {**lent, "acknowledged": False}
-            # From here on the store may have the messages.
-            self.working = False
+        lent = self._matching(lease)
+        if lent is None:
+            return []
+        messages, record = lent["messages"], {**lent, "acknowledged": False}
+        # From here on a retry may find the messages in the store, so a task that is killed keeps its lease.
+        try:
             self._store(record)
+        except Exception:
+            self.context["task_state_store"].delete(STORE_KEY)
+            lease.release(self.hook, lease.message_ids)
+            raise
         self._acknowledge(record)
         text = "Inbox %s: received %d messages, stored and acknowledged"
         log.info(text, plain(self.inbox), len(messages))
@@ -100,39 +102,15 @@ class Receiver:
 
     def lend(self, lease: HeldLease) -> Lease | None:
         """The messages of a lease that match, with the ids that acknowledge them; None if none matches."""
-        with self._released_on_fault(lease):
-            lent = self._matching(lease)
-            if lent is not None:
-                log.info(
-                    "Inbox %s: received %d messages, leased until %s",
-                    plain(self.inbox),
-                    len(lent["messages"]),
-                    plain(lease.leased_until),
-                )
-            return lent
-
-    @contextmanager
-    def _released_on_fault(self, lease: HeldLease) -> Iterator[None]:
-        """Release the lease on an error, unless a retry may find its messages in the store."""
-        try:
-            self.working = True
-            if self.ended is not None:
-                raise self.ended
-            yield
-        except Exception:
-            if not self.working:
-                self.context["task_state_store"].delete(STORE_KEY)
-            lease.release(self.hook, lease.message_ids)
-            raise
-        except BaseException:
-            # The task is killed; on_kill must not interrupt the release.
-            was_working, self.working = self.working, False
-            if was_working:
-                with closing(self.hook.hurried()) as hurried:
-                    lease.release(hurried, lease.message_ids)
-            raise
-        finally:
-            self.working = False
+        lent = self._matching(lease)
+        if lent is not None:
+            log.info(
+                "Inbox %s: received %d messages, leased until %s",
+                plain(self.inbox),
+                len(lent["messages"]),
+                plain(lease.leased_until),
+            )
+        return lent
 
     def _acknowledge(self, record: dict[str, Any]) -> None:
         """
@@ -159,31 +137,25 @@ class Receiver:
             raise AirflowException("The task state store did not keep the messages; none was acknowledged.")
 
     def _matching(self, lease: HeldLease) -> Lease | None:
-        """The messages that match, in a form that an XCom can store; the leases of the others expire."""
+        """
+        The messages that match, in a form that an XCom can store; the others are left to their leases.
+
+        Messages for which slow checks leave no time are released.
+        """
         messages: list[Message] = []
-        for position, leased in enumerate(lease.messages, 1):
-            is_late = False
-            try:
-                if not self.routes.accepts(without_lease(leased)):
-                    continue
-                problem = unstorable(leased["id"], "its id")
-            except (UnroutableError, CheckTooSlowError) as error:
-                problem = str(error)
-                is_late = isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0
-            if problem is None:
-                content = storable(without_lease(leased), inbox=self.inbox, in_xcom=True)
-                messages.append(cast("Message", content))
-            else:
-                self.counts.reject(leased["id"], problem)
-                observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-                message_id = plain(leased["id"])
-                log.warning("Inbox %s: message %s was rejected: %s", self.inbox, message_id, problem)
-            if is_late:
-                rest = [message["id"] for message in lease.messages[position:]]
+        judged: list[str] = []
+        with holding(lease, self.hook, self.task) as unsettled:
+            for delivery in lease.deliveries:
+                message, is_late = self._judge(delivery, lease)
+                judged.append(delivery.id)
+                messages += [] if message is None else [message]
+                if is_late:
+                    break
+            for message_id in judged:
+                unsettled.pop(message_id, None)
+            if unsettled:
                 text = "Inbox %s: slow checks left no time for %d of %d leased messages; they are released"
-                log.warning(text, plain(self.inbox), len(rest), len(lease.messages))
-                lease.release(self.hook, rest)
-                break
+                log.warning(text, plain(self.inbox), len(unsettled), len(lease.deliveries))
         if not messages:
             return None
         return {
@@ -192,3 +164,21 @@ class Receiver:
             "leased_until": lease.leased_until,
             "messages": messages,
         }
+
+    def _judge(self, delivery: Delivery, lease: HeldLease) -> tuple[Message | None, bool]:
+        """A message if it can be returned and matches, and whether judging it took up the lease."""
+        is_late = False
+        try:
+            if not self.routes.accepts(delivery.message):
+                return None, False
+            problem = unstorable(delivery.id, "its id")
+        except (UnroutableError, CheckTooSlowError) as error:
+            problem = str(error)
+            is_late = isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0
+        if problem is None:
+            content = storable(delivery.message, inbox=self.inbox, in_xcom=True)
+            return cast("Message", content), False
+        self.counts.reject(delivery.id, problem)
+        observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        log.warning("Inbox %s: message %s was rejected: %s", plain(self.inbox), plain(delivery.id), problem)
+        return None, is_late

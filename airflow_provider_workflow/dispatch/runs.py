@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from cachetools import LRUCache
 from pydantic import ValidationError
 
-from airflow_provider_workflow import observers, types
+from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import (
     PARENT_TRACE,
     http_status_error,
@@ -26,7 +26,7 @@ from airflow_provider_workflow.airflow_internals import (
 )
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import without_lease
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
 
@@ -192,19 +192,17 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True)
-class InboxRuns:
+class MessageRuns:
     """
-    The runs of the messages of one inbox.
+    The runs of messages that one connection leases.
 
     :param connection_id: id of the Airflow connection.
-    :param inbox_id: id of the inbox, not its name.
     :param key_of: returns the business key of a message, or None; without it messages have none.
     :param context_of: returns the trace context of a message, or None; without it messages have none.
     """
 
     runs: Runs
     connection_id: str
-    inbox_id: str
     key_of: Callable[[Mapping[str, Any]], list[Any] | None] | None = None
     context_of: Callable[[Mapping[str, Any]], str | None] | None = None
     _known_repeats: LRUCache[tuple[str, str, bytes], str] = field(
@@ -215,55 +213,56 @@ class InboxRuns:
     message that the run is of, or an empty string if only a repeat of it was seen.
     """
 
-    def run_id(self, message: types.LeasedMessage) -> str:
+    def run_id(self, delivery: Delivery) -> str:
         """The run id of a message: of its business key, or of its own id if it has none."""
         key = None
         with suppress(ValueError):  # the expression fails on it, and the message is rejected for that
-            key = self.key_of(without_lease(message)) if self.key_of else None
+            key = self.key_of(delivery.message) if self.key_of else None
         if key is None:
-            return run_id_of(message["id"], self.inbox_id)
+            return run_id_of(delivery.id, delivery.inbox_id)
         # A list is no safe part of a run id, so this does not show the key.
-        return run_id_of(any_json.dumped(key, sort_keys=True), self.inbox_id, KEY_PREFIX)
+        return run_id_of(any_json.dumped(key, sort_keys=True), delivery.inbox_id, KEY_PREFIX)
 
-    def start(self, dag_id: str, message: types.LeasedMessage, note: str) -> Start:
+    def start(self, dag_id: str, delivery: Delivery, note: str) -> Start:
         """
         Start the run of a message, or find it (see ``Runs.start``).
 
         Airflow is not asked again about a repeated message with the payload of one before: a sender that
         repeats itself does not hold up others.
         """
-        own, run_id, repeat = without_lease(message), self.run_id(message), None
+        run_id, repeat = self.run_id(delivery), None
         if run_id.startswith(KEY_PREFIX):
-            payload = any_json.dumped(own["payload"], sort_keys=True)
+            payload = any_json.dumped(delivery.message["payload"], sort_keys=True)
             repeat = dag_id, run_id, hashlib.sha256(payload.encode()).digest()
             if (known := self._known_repeats.get(repeat)) is not None:
-                return Start.EXISTING if known == message["id"] else Start.REPEATED
-        content = storable(own, inbox=observers.name_of(self.inbox_id, self.connection_id))
-        conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id, "message": content}
-        if self.context_of and (context := self.context_of(own)):
+                return Start.EXISTING if known == delivery.id else Start.REPEATED
+        name = observers.name_of(delivery.inbox_id, self.connection_id)
+        content = storable(delivery.message, inbox=name)
+        conf = {"connection_id": self.connection_id, "inbox_id": delivery.inbox_id, "message": content}
+        if self.context_of and (context := self.context_of(delivery.message)):
             conf[PARENT_TRACE] = context
         try:
             outcome = self.runs.start(dag_id, run_id, conf, note)
         except ServerFault:
             # Airflow may have stored the run before it failed.
-            if (existing := self.find(dag_id, message)) is None:
+            if (existing := self.find(dag_id, delivery)) is None:
                 raise
             outcome = existing
         if repeat is not None:
-            self._known_repeats[repeat] = "" if outcome is Start.REPEATED else message["id"]
+            self._known_repeats[repeat] = "" if outcome is Start.REPEATED else delivery.id
         return outcome
 
-    def find(self, dag_id: str, message: types.LeasedMessage, *, dead_letter: bool = False) -> Start | None:
+    def find(self, dag_id: str, delivery: Delivery, *, dead_letter: bool = False) -> Start | None:
         """
         What a DAG's run with the id of a message, or of its dead letter, is to it; None if there is none.
 
         :raises TargetError: Airflow does not answer.
         """
-        conf = {"connection_id": self.connection_id, "inbox_id": self.inbox_id}
+        conf = {"connection_id": self.connection_id, "inbox_id": delivery.inbox_id}
         if dead_letter:
-            run_id = run_id_of(message["id"], self.inbox_id, DEAD_LETTER_PREFIX)
-            return self.runs.find(dag_id, run_id, {**conf, "message_id": message["id"]})
-        return self.runs.find(dag_id, self.run_id(message), {**conf, "message": without_lease(message)})
+            run_id = run_id_of(delivery.id, delivery.inbox_id, DEAD_LETTER_PREFIX)
+            return self.runs.find(dag_id, run_id, {**conf, "message_id": delivery.id})
+        return self.runs.find(dag_id, self.run_id(delivery), {**conf, "message": delivery.message})
 
 
 _NO_ANSWER = (OSError, EOFError, ValidationError)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+    from airflow_provider_workflow.dispatch.holding import TaskLife
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 T = TypeVar("T")
@@ -141,7 +142,12 @@ class ReleasesOnKill:
     inbox: str
     _worker: Any = None
     """What works on messages, once the task runs."""
-    _killed: BaseException | None = None
+
+    @cached_property
+    def _task(self) -> TaskLife:
+        from airflow_provider_workflow.dispatch.holding import TaskLife
+
+        return TaskLife()
 
     def on_kill(self) -> None:
         """
@@ -149,13 +155,7 @@ class ReleasesOnKill:
 
         :raises TaskKilled: the task was working on a lease.
         """
-        from airflow_provider_workflow.dispatch.lease import TaskKilled
-
-        self._killed = TaskKilled(self.inbox)
-        if self._worker is not None:
-            self._worker.ended = self._killed
-            if self._worker.working:
-                raise self._killed
+        self._task.kill(self.inbox)
 
 
 class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
@@ -286,7 +286,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
             origin=origin_of(context),
             check_payload=self.check_payload,
             dead_letter_rules=rules,
-            ended=self._killed,
+            task=self._task,
             **more,
         )
 

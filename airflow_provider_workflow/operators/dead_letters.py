@@ -69,7 +69,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         :raises TargetError: no run of the target can be started at present.
         """
         from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.dispatch.dead_letters import NotReplayableError, Replay
+        from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
         from airflow_provider_workflow.dispatch.run_errors import RunRejected
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 

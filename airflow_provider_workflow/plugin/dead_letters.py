@@ -22,7 +22,8 @@ from airflow_provider_workflow.database.dag_runs import (
     StoredRun,
 )
 from airflow_provider_workflow.database.inbox_uses import dead_letter_dags
-from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE, NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, quoted
 from airflow_provider_workflow.plugin import access, service

@@ -30,7 +30,7 @@ from airflow_provider_workflow.client.settings import USER_GRANT, settings_of, w
 from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.database.dag_runs import database
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
-from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.plugin import access

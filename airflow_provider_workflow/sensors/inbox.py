@@ -358,9 +358,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         try:
             if self.trigger_dag_id is None:
                 routes = Routes(None, self.match)
-                self._worker = Receiver(
-                    self.hook, self.inbox, routes, context, self.counts, ended=self._killed
-                )
+                self._worker = Receiver(self.hook, self.inbox, routes, context, self.counts, self._task)
                 value: Any = self._receive(self._worker, lease)
             else:
                 self._worker = self._new_dispatcher(context, self._failed_polls, counts=self.counts)

@@ -24,7 +24,8 @@ from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import any_json, api
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
-from airflow_provider_workflow.dispatch.lease import HeldLease, check_source, without_lease
+from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.lease import HeldLease, check_source
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.triggers.polling import (
@@ -151,7 +152,7 @@ class InboxProducer(SharedStreamProducer):
                             await source.waits.wait()
                             continue
                         source.waits.reset()
-                        messages, causes = await asyncio.to_thread(encode, lease.messages)
+                        messages, causes = await asyncio.to_thread(encode, lease.deliveries)
                         for message_id, cause in causes:
                             log_rejected(options, message_id, cause)
                         for part in _parts_of(messages):
@@ -272,17 +273,18 @@ def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
 
 
 def encode(
-    messages: Sequence[types.LeasedMessage],
+    deliveries: Sequence[Delivery],
 ) -> tuple[list[EventMessage], list[tuple[str, str]]]:
     """The messages, encoded, and the ids of those that cannot be, with the cause. It takes long."""
     event_messages: list[EventMessage] = []
     causes: list[tuple[str, str]] = []
-    for message in messages:
-        content = without_lease(message)
+    for delivery in deliveries:
         try:
-            event_messages.append(EventMessage(message["id"], content, any_json.encoded(content)))
+            text = any_json.encoded(delivery.message)
         except ValueError as problem:
-            causes.append((message["id"], str(problem)))
+            causes.append((delivery.id, str(problem)))
+        else:
+            event_messages.append(EventMessage(delivery.id, delivery.message, text))
     return event_messages, causes
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from airflow_provider_workflow.assets import messages_of
-from airflow_provider_workflow.dispatch.lease import delivery_count
+from airflow_provider_workflow.dispatch.delivery import delivery_count
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox
 from tests.e2e.watching import dag_file, publishing, restart_triggerer, worked_on
 

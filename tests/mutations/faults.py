@@ -17,10 +17,14 @@ def faults(of: Mapping[str, Mapping[str, Edit]]) -> tuple[Fault, ...]:
 
 OF_DISPATCH = faults(
     {
-        "Rejections.decide": {
-            "make dead letters of messages while the target may be at fault": always("is_proven"),
+        "Blame.lease_ended": {
+            "make dead letters of messages while the target may be at fault": becomes(
+                "dag_id in self.started", "True"
+            ),
+        },
+        "Blame.drain_ended": {
             "blame the message although the target never took a run": becomes(
-                "self.blame_target(rejection)", "self.blame_message(rejection)"
+                "Fault.MESSAGE if is_at_fault else Fault.TARGET", "Fault.MESSAGE"
             ),
         },
         "Rejections._try_dead_letter": {
@@ -35,21 +39,24 @@ OF_DISPATCH = faults(
             "do not look for the dead letter of a redelivered message": never("is_found"),
             "start a run of another DAG for a redelivered message": never("is_looked_up"),
             "acknowledge an unmatched message for the run of its key": without("REPEATED"),
-            "acknowledge nothing before a message that may kill the process": never("deliveries"),
+            "acknowledge nothing before a message that may kill the process": dropped("_acknowledge"),
         },
         "Dispatcher._try": {
-            "acknowledge a message whose run was rejected": returning("True", after="reject"),
+            "acknowledge a message whose run was rejected": returning("True", after="_refuse"),
             "acknowledge an unmatched message": returning("True", after="leave_unmatched"),
+        },
+        "Dispatcher._check": {
             "start runs of messages that do not fit the schema": dropped("limited"),
+        },
+        "Dispatcher._refuse": {
             "blame a message for the expression whose check is too slow": becomes(
-                "Reason.EXPRESSION if isinstance(error, UnroutableError) else Reason.INVALID",
-                "Reason.EXPRESSION",
+                "next(_)", "Reason.EXPRESSION"
             ),
             "lease many messages after a target with a found run has rejected one": dropped("discard"),
         },
         "Rejections.is_undecided": {
             "start no dead letter of a message that kills the process": becomes(
-                "deliveries(message) > LAST_SAFE_DELIVERY", "False"
+                "delivery.count > LAST_SAFE_DELIVERY", "False"
             ),
         },
         "Rejections.bury_undecided": {
@@ -70,13 +77,13 @@ OF_DISPATCH = faults(
         },
         "Dispatcher._start_runs": {
             "acknowledge before the run is started": preceded(
-                "_start", 'self._finish_message(lease, due[0]["id"]); self._acknowledge()'
+                "_start", "self._finish_message(lease, delivery.id); self._acknowledge(self.hook)"
             ),
             "release the message that Airflow rejected": preceded(
-                "decide", "lease.release(self.hook, lease.message_ids)"
+                "end_lease", "lease.release(self.hook, lease.message_ids)"
             ),
             "start messages that have their run first while acknowledging fails": becomes(
-                "self._find_run(_) is not None", "self._find_run(message) is None"
+                "self._find_run(_) is not None", "self._find_run(delivery) is None"
             ),
             "give up the messages on their last safe delivery without asking the target": without(
                 "has_last_chance"
@@ -99,7 +106,7 @@ OF_DISPATCH = faults(
                 "any_json.with_whole_numbers(self._key(message))", "self._key(message)"
             ),
         },
-        "InboxRuns.run_id": {
+        "MessageRuns.run_id": {
             "give each message with a business key a run of its own": becomes("key is None", "True"),
         },
         "probes_of": {
@@ -154,23 +161,23 @@ OF_DISPATCH = faults(
                 "hook.acknowledge_messages(...)", "hook.release_messages(self.inbox_id, self.lease_id, ids)"
             ),
         },
-        "Rejections.reject": {
+        "Blame.refused": {
             "blame the message for each rejection": becomes(
-                "self._undecided.setdefault(dag_id, []).append(rejection)", "self.blame_message(rejection)"
+                "self._undecided.setdefault(dag_id, []).append(refusal)", "self._at_fault.append(refusal)"
             ),
         },
-        "is_on_last_safe_delivery": {
+        "Delivery.is_last_safe": {
             "start no dead letter while the target is at fault": becomes(
-                "deliveries(message) >= LAST_SAFE_DELIVERY", "False"
+                "self.count >= LAST_SAFE_DELIVERY", "False"
             ),
         },
         "Dispatcher._record": {
             "take an existing run as proof that the target works": preceded(
-                "counts.count", "self._rejections.start(dag_id)"
+                "counts.count", "self._rejections.blame.run_started(dag_id)"
             ),
         },
-        "DeadLetters.is_due": {
-            "start a dead letter on any delivery": becomes("count is None or _", "True"),
+        "DeadLetterRules.is_due": {
+            "start a dead letter on any delivery": becomes("delivery.known_count is None or _", "True"),
         },
         "Rejections.leave_unmatched": {
             "start dead letters of messages that no route takes, though left to their leases": without(
@@ -239,22 +246,22 @@ FAULTS = OF_DISPATCH + faults(
         "BaseClient._gate_of": {
             "let the token endpoint of one connection delay that of another": never("TOKEN"),
         },
-        "ReleasesOnKill.on_kill": {
-            "fail a task that is ended while it holds no lease": always("working"),
+        "TaskLife.kill": {
+            "fail a task that is ended while it holds no lease": always("holds_lease"),
         },
-        "is_first": {
+        "Delivery.of": {
             "look for no run of a message whose delivery count is unknown": becomes(
-                "delivery_count(message) != 1", "(delivery_count(message) or 1) != 1"
+                "count == 1", "(count or 1) == 1"
             ),
         },
         "Batches._call": {
             "acknowledge a batch before the function is called": preceded(
-                "_causes", "self._finished = [each['id'] for each in batch]; self._acknowledge(lease)"
+                "_causes", "self._finished = [each.id for each in batch]; self._acknowledge(lease)"
             ),
         },
         "Batches._settle_failed": {
             "acknowledge a message that the function failed for": preceded(
-                "add_failed", "self._finished.append(message['id']); self._acknowledge(lease)"
+                "add_failed", "self._finished.append(delivery.id); self._acknowledge(lease)"
             ),
             "make dead letters while the function may be broken for all messages": becomes(
                 "error is None or _", "True"
@@ -265,7 +272,7 @@ FAULTS = OF_DISPATCH + faults(
         },
         "Batches._batches_of": {
             "call redelivered messages together": becomes(
-                "[[message] for message in alone if _]", "[alone][: len(alone)]"
+                "[[delivery] for delivery in alone if _]", "[alone][: len(alone)]"
             ),
         },
         "Batches._drain": {

@@ -23,7 +23,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from airflow_provider_workflow import clock, observers, pytest_plugin
-from airflow_provider_workflow.dispatch import lease
+from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.runs import Start
@@ -305,7 +305,7 @@ def play_plan(plan: BatchPlan, seed: int, lines: list[str] | None = None) -> str
         patch.object(queues, "uuid", made_up),
         patch.object(inboxes, "uuid", made_up),
         patch.object(observers, "tell", lambda *_, **__: None),
-        patch.object(lease, "quarantine_check_seconds", lambda: 0.0),
+        patch.object(quarantine, "quarantine_check_seconds", lambda: 0.0),
     ):
         world = BatchWorld(plan, seed, lines)
         with clock.use(world.clock):

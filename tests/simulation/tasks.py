@@ -14,7 +14,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-from airflow_provider_workflow.dispatch.lease import TaskKilled, lease_once
+from airflow_provider_workflow.dispatch.lease import lease_once
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
@@ -143,8 +143,7 @@ class Try:
         dispatcher = Dispatcher(*given, attempt=ti.try_number, check_payload=check, dead_letter_rules=rules)
 
         def on_kill() -> None:
-            if dispatcher.working:
-                raise TaskKilled(self.inbox)
+            dispatcher.task.kill(self.inbox)
 
         self.process.on_term = on_kill
         self._poll(lambda: drain_inbox(dispatcher, on_paused="log"))

@@ -124,7 +124,7 @@ def test_a_task_that_times_out_in_the_function_releases_the_batch(bench: Workben
     with pytest.raises(TaskTimeout):
         work.run()
     assert bench.states == {"b": "available", "c": "available"}
-    assert not work.working
+    assert not work.task.holds_lease
 
 
 def test_a_message_during_which_tasks_time_out_keeps_its_last_deliveries(bench: Workbench) -> None:
@@ -161,7 +161,7 @@ def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, when: str, calls: int
 ) -> None:
     def leasing(*arguments: Any, **named: Any) -> Any:
-        work.ended = TaskTimeout()
+        work.task.killed_by = TaskTimeout()
         return sound(*arguments, **named)
 
     sound = bench.hook.lease_messages
@@ -171,7 +171,7 @@ def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
     if when == "before":
         monkeypatch.setattr(bench.hook, "lease_messages", leasing)
     else:
-        function.meanwhile = lambda ids: setattr(work, "ended", TaskTimeout())
+        function.meanwhile = lambda ids: setattr(work.task, "killed_by", TaskTimeout())
 
     with pytest.raises(TaskTimeout):
         work.run()

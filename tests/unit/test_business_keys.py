@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.airflow_internals import NOTE_PREFIX
-from airflow_provider_workflow.dispatch.dead_letters import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.dispatch.schema import checker

@@ -12,7 +12,7 @@ from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
-from tests.unit.workbench import TaskTimeout, Workbench
+from tests.unit.workbench import TaskTimeout, Workbench, counted_as
 
 
 @pytest.mark.parametrize("error", [api_error(400, "value_error"), api_error(500)])
@@ -127,7 +127,7 @@ def test_a_task_that_is_ended_during_a_call_of_the_service_starts_nothing_more(
     dispatcher, sound = bench.ready_dispatcher(lease_limit=1), getattr(bench.hook, call)
 
     def killed(*arguments: Any) -> Any:
-        dispatcher.ended = TaskTimeout()
+        dispatcher.task.killed_by = TaskTimeout()
         return sound(*arguments)
 
     bench.put("a", "b")
@@ -180,8 +180,7 @@ def test_a_redelivered_message_goes_to_the_dag_with_its_run(bench: Workbench, co
     bench.supervisor.dags |= {"late", "work"}
     bench.put("a")
     bench.start_before("a", "work")
-    lease = bench.lease()
-    lease.messages[0]["message_attributes"] = {"lease_count": count}  # type: ignore[typeddict-item]
+    lease = counted_as(bench.lease(), {"a": count})
 
     dispatcher = bench.dispatcher({"late": "payload", "work": "payload"})
     dispatcher.drain(lease)

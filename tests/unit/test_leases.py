@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.dispatch.lease import HeldLease, delivery_count, lease_once
+from airflow_provider_workflow.dispatch.delivery import delivery_count
+from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.rejections import probes_of
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -70,7 +71,7 @@ def test_a_lease_that_is_answered_too_late_to_work_on_is_released(
 def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_keep_their_order() -> None:
     lease = held(message("a"), message("b", count=3), message("c"), message("d", count=4))
 
-    assert [each["id"] for each in lease.messages] == ["d", "b", "a", "c"]
+    assert lease.message_ids == ["d", "b", "a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -108,19 +109,19 @@ def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogC
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )
 
-    assert [each["id"] for each in lease.messages] == ["a"]
+    assert lease.message_ids == ["a"]
     assert caplog.messages[0].startswith("Inbox orders: the message at position 1 of lease lease has no id;")
     assert [re.findall("position ([0-9])", line) for line in caplog.messages] == [["1"], ["3"], ["4"]]
     assert {record.levelname for record in caplog.records} == {"ERROR"}
 
 
 def test_of_more_messages_than_one_request_acknowledges_the_others_are_redelivered() -> None:
-    assert len(held(*(message(str(number)) for number in range(120))).messages) == 100
+    assert len(held(*(message(str(number)) for number in range(120))).message_ids) == 100
 
 
 @pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (True, "true")])
 def test_an_id_that_is_another_scalar_is_its_json_text(found: Any, shown: str) -> None:
-    assert [each["id"] for each in held({**message("x"), "id": found}).messages] == [shown]
+    assert held({**message("x"), "id": found}).message_ids == [shown]
 
 
 REJECTED = api_error(

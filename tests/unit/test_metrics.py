@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpiredError
-from airflow_provider_workflow.dispatch.dead_letters import Replay
+from airflow_provider_workflow.dispatch.replay import Replay
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
@@ -138,7 +138,7 @@ async def messages_are_put_into_an_event(bench: Workbench, clock: ManualClock) -
     lease = bench.lease()
 
     async def stream() -> AsyncIterator[Batch]:
-        yield Batch(lease, encode(lease.messages)[0])
+        yield Batch(lease, encode(lease.deliveries)[0])
 
     async for _ in WorkflowInboxEventTrigger(INBOX).filter_shared_stream(stream()):
         pass

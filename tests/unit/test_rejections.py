@@ -18,7 +18,7 @@ from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_o
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import Fault, api_error, lost
-from tests.unit.workbench import Workbench
+from tests.unit.workbench import Workbench, counted_as
 
 REJECTED = api_error(400, "value_error", "Invalid input for param message: 'a secret' is too long")
 
@@ -92,21 +92,17 @@ def test_messages_that_are_known_as_rejected_do_not_count_in_a_row(bench: Workbe
 
 def test_no_message_becomes_a_dead_letter_that_the_target_was_not_asked_about(bench: Workbench) -> None:
     bench.allow_dead_letters()
-    bench.put("good", lease_count=3)
-    bench.put(*(f"bad{number}" for number in range(20)))
-    bench.put(*(f"sound{number}" for number in range(5)), lease_count=3)
-    # The bad ones come first, although their delivery counts are lower.
-    lease = bench.lease()
-    lease.messages.sort(key=lambda message: message["id"] != "good" and not message["id"].startswith("bad"))
-    for message in lease.messages:
-        message["message_attributes"]["lease_count"] = 1 if message["id"].startswith("bad") else 4
-    lease.messages[0]["message_attributes"]["lease_count"] = 4
+    bad, sound = [f"bad{number}" for number in range(20)], [f"sound{number}" for number in range(5)]
+    bench.put("good", *bad, *sound)
+    # The bad ones come before the sound ones, although their delivery counts are lower.
+    counts = {"good": 4, **dict.fromkeys(bad, 1), **dict.fromkeys(sound, 4)}
+    lease = counted_as(bench.lease(), counts)
     bench.supervisor.refuse("bad", REJECTED)
 
     with pytest.raises(TargetError):
         bench.ready_dispatcher().drain(lease)
     assert bench.dead_letters == {}
-    assert sorted(bench.supervisor.started) == ["good", *(f"sound{number}" for number in range(5))]
+    assert sorted(bench.supervisor.started) == ["good", *sound]
 
 
 @pytest.mark.parametrize("error", [REJECTED, lost("HTTPStatusError"), api_error(409, "import_errors")])
@@ -135,17 +131,12 @@ def test_a_message_at_fault_without_a_delivery_count_becomes_one_at_once(bench: 
     bench.allow_dead_letters()
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
-    lease = bench.lease()
-    for message in lease.messages:
-        message["message_attributes"] = {}
-    bench.dispatcher().drain(lease)
+    bench.dispatcher().drain(counted_as(bench.lease(), {"bad": None, "good": None}))
     assert reasons(bench) == {"bad": "rejected"}
 
     bench.supervisor.faults.clear()
     bench.put("bad")
-    again = bench.lease()
-    again.messages[0]["message_attributes"] = {}
-    bench.dispatcher().drain(again)
+    bench.dispatcher().drain(counted_as(bench.lease(), {"bad": None}))
     assert bench.supervisor.started == ["good"]
     assert bench.states == {}
 
@@ -372,7 +363,7 @@ def test_a_target_that_breaks_beside_one_that_works_makes_no_dead_letters(bench:
         bench.put(f"bad{number}")
         bench.put(f"fine{number}", payload={"of": "fine"})
     dispatcher = bench.dispatcher({"fine": "payload.of", "handle": "payload"}, lease_limit=100)
-    dispatcher.started |= {"fine", "handle"}
+    dispatcher.started.update(("fine", "handle"))
 
     with pytest.raises(TargetError, match="20 new messages were rejected in a row for the DAG 'handle'"):
         dispatcher.drain()
@@ -387,7 +378,7 @@ def test_rejections_by_two_targets_are_not_counted_as_those_of_one(bench: Workbe
         bench.put(f"badother{number}", payload={"of": 1})
     bench.put("sound")
     dispatcher = bench.dispatcher({"other": "payload.of", "handle": "payload"}, lease_limit=100)
-    dispatcher.started |= {"handle", "other"}
+    dispatcher.started.update(("handle", "other"))
     dispatcher.drain()
 
     assert bench.supervisor.started == ["sound"]

@@ -9,7 +9,10 @@ import pytest
 
 from airflow_provider_workflow.client.answers import lease
 from airflow_provider_workflow.client.wire import Answer
-from airflow_provider_workflow.dispatch.dead_letters import NotReplayableError, Reason, Replay, conf_of
+from airflow_provider_workflow.dispatch.blame import Reason
+from airflow_provider_workflow.dispatch.dead_letters import conf_of
+from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted
@@ -47,7 +50,8 @@ def buried(
 ) -> dict[str, Any]:
     """The conf of its dead letter, as a database returns it."""
     run_id = run_id_of(message["id"], inbox_id)
-    conf = conf_of(message, connection_id, inbox_id, target, Reason.REJECTED, "a cause", run_id)
+    delivery = Delivery.of(inbox_id, message)
+    conf = conf_of(delivery, connection_id, target, Reason.REJECTED, "a cause", run_id)
     text = json.dumps(conf, ensure_ascii=False)
     assert text.isascii()
     stored: dict[str, Any] = json.loads(text)
@@ -59,7 +63,7 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
     bench.put("a")
     held = bench.lease()
     message = leased(payload=payload)
-    held.messages[:] = [message]
+    held.deliveries[:] = [Delivery.of(bench.inbox_id, message)]
     bench.ready_dispatcher().drain(held)
     dispatched = bench.supervisor.runs["handle", bench.run_id("a")]
 

@@ -182,8 +182,7 @@ async def test_the_inbox_trigger_hands_over_such_a_message(is_odd: bool, service
     event = await fire(trigger(inbox=INBOX))
 
     assert event["status"] == "leased"
-    [message] = HeldLease.from_hand_off(event["lease"]).messages
-    assert message["id"] == MESSAGE
+    assert HeldLease.from_hand_off(event["lease"]).message_ids == [MESSAGE]
 
 
 async def test_the_notice_trigger_announces_such_messages(service: EmulatorServer) -> None:

@@ -20,7 +20,9 @@ from airflow_provider_workflow.airflow_internals import LONGEST_NOTE
 from airflow_provider_workflow.client.arguments import NAME_LENGTH
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import runs
-from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
+from airflow_provider_workflow.dispatch.blame import Reason
+from airflow_provider_workflow.dispatch.dead_letters import conf_of
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import (
     MessageFault,
@@ -283,9 +285,9 @@ def test_an_operator_starts_runs_and_dead_letters_with_harmless_notes(bench: Wor
 
 def test_so_does_an_operator_that_replays(bench: Workbench) -> None:
     bench.ti.run_id = IMAGE * 7  # type: ignore[attr-defined]
-    message: Any = {"id": HOSTILE, "payload": 1, "message_attributes": {"lease_count": 3}}
+    delivery = Delivery.of(HOSTILE, {"id": HOSTILE, "payload": 1, "message_attributes": {"lease_count": 3}})
     conn_id, run_id = bench.hook.workflow_conn_id, runs.run_id_of(HOSTILE, HOSTILE)
-    conf = conf_of(message, conn_id, HOSTILE, "handle", Reason.REJECTED, "a cause", run_id)
+    conf = conf_of(delivery, conn_id, "handle", Reason.REJECTED, "a cause", run_id)
     operator = WorkflowDeadLetterReplayOperator(task_id="t", conf=dict(conf))
     operator.execute({"ti": bench.ti, "dag_run": SimpleNamespace(conf=None)})
 

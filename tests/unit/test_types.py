@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import results
-from airflow_provider_workflow.dispatch.lease import without_lease
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.types import DispatchResult, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
@@ -122,7 +122,9 @@ def test_a_type_checker_finds_wrong_fields_and_accepts_the_example(tmp_path: Pat
 
 def test_the_example_works() -> None:
     example = runpy.run_path(str(EXAMPLE))
-    message = storable({**without_lease(LEASED), "payload": {"number": 2**70, "items": ["a", "b"]}})
+    message = storable(
+        {**Delivery.of("inbox", LEASED).message, "payload": {"number": 2**70, "items": ["a", "b"]}}
+    )
 
     assert example["label"](message) == f"{2**70}: a, b"
     report = example["dag"].get_task("report").python_callable
@@ -130,7 +132,7 @@ def test_the_example_works() -> None:
 
 
 def test_a_message_has_the_fields_of_its_type() -> None:
-    message = without_lease(LEASED)
+    message = Delivery.of("inbox", LEASED).message
 
     assert set(storable(message)) == Message.__required_keys__
     replaced: Any = storable({**message, "payload": 2**70})

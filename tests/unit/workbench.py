@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.receiving import Receiver
@@ -113,6 +114,16 @@ class Workbench:
     def sent(self, operation: str) -> list[dict[str, Any]]:
         """The bodies of all requests of an operation (``lease``, ``ack``, ``release``)."""
         return [json.loads(each.body) for each in self.service.requests if each.operation == operation]
+
+
+def counted_as(lease: HeldLease, counts: dict[str, Any]) -> HeldLease:
+    """A lease whose messages have these delivery counts, and come in this order; None is no count."""
+    before = {delivery.id: delivery.message for delivery in lease.deliveries}
+    lease.deliveries[:] = [
+        Delivery.of(lease.inbox_id, {**before[message_id], "message_attributes": {"lease_count": count}})
+        for message_id, count in counts.items()
+    ]
+    return lease
 
 
 class Receipt:

@@ -13,7 +13,9 @@ from sqlalchemy import select
 from airflow_provider_workflow import types
 from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.database.dag_runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
+from airflow_provider_workflow.dispatch.blame import Reason
+from airflow_provider_workflow.dispatch.dead_letters import conf_of
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
 from tests.unit.cli.database import Database, listening
 
@@ -74,9 +76,9 @@ class Burying:
         :param changed: what its conf has instead.
         """
         run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
-        message = message_of(message_id, payload)
+        delivery = Delivery.of(inbox_id, message_of(message_id, payload))
         target_run_id = run_id_of(message_id, inbox_id)
-        conf = conf_of(message, connection_id, inbox_id, target, reason, cause, target_run_id)
+        conf = conf_of(delivery, connection_id, target, reason, cause, target_run_id)
         DatabaseRuns().start(dag_id, run_id, {**conf, **(changed or {})})
         if age is not None:
             self.backdate(dag_id, run_id, age)
@@ -85,8 +87,9 @@ class Burying:
     def forge(self, message_id: str, *, user: str, inbox_id: str = INBOX_ID) -> str:
         """Start a run like a dead letter's by Airflow's REST API; return its id."""
         run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
-        message, target_run_id = message_of(message_id), run_id_of(message_id, inbox_id)
-        conf = conf_of(message, CONNECTION_ID, inbox_id, "handle", Reason.REJECTED, "forged", target_run_id)
+        delivery = Delivery.of(inbox_id, message_of(message_id))
+        target_run_id = run_id_of(message_id, inbox_id)
+        conf = conf_of(delivery, CONNECTION_ID, "handle", Reason.REJECTED, "forged", target_run_id)
         create_dag_run("dead", run_id, dict(conf), None, triggered_by="REST_API", user=user)
         return run_id
 

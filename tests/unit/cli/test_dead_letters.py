@@ -12,7 +12,7 @@ from airflow.sdk import Param
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import DatabaseRuns
-from airflow_provider_workflow.dispatch.dead_letters import Reason
+from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.burying import INBOX_ID, Burying

@@ -16,7 +16,7 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed, WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
-from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.holding import TaskKilled
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.workbench import INBOX, Workbench

@@ -125,7 +125,7 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     crossed = journeys.through_event({"status": "leased", "inbox_name": "i", "lease": text})
     taken = HeldLease.from_hand_off(crossed["lease"])
     assert taken.lease_id == held.lease_id
-    arrived = {each["id"]: each["payload"] for each in taken.messages}
+    arrived = {delivery.id: delivery.message["payload"] for delivery in taken.deliveries}
     assert all(same(arrived[each["id"]], each["payload"]) for each in messages)
 
 

@@ -21,8 +21,10 @@ from airflow.sdk import DAG
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.client.errors import ServerError
-from airflow_provider_workflow.dispatch.dead_letters import Reason, conf_of
-from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.blame import Reason
+from airflow_provider_workflow.dispatch.dead_letters import conf_of
+from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.holding import TaskKilled
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.clock import ManualClock
@@ -48,7 +50,7 @@ def lent(bench: Workbench, *ids: str) -> dict[str, Any]:
     """What a sensor with ``acknowledge="manual"`` returned, after its way through an XCom."""
     bench.put(*ids)
     lease = bench.lease()
-    messages = [{"id": message["id"]} for message in lease.messages]
+    messages = [{"id": message_id} for message_id in lease.message_ids]
     return json.loads(
         json.dumps({"inbox_id": bench.inbox_id, "lease_id": lease.lease_id, "messages": messages})
     )
@@ -211,9 +213,10 @@ def test_a_dispatch_that_is_being_ended_releases_the_lease_that_it_works_on(benc
 
 
 def dead_letter(bench: Workbench, target: str | None = "handle") -> dict[str, Any]:
-    message: Any = {"id": "a", "payload": "a secret", "message_attributes": {"lease_count": 3}}
+    message = {"id": "a", "payload": "a secret", "message_attributes": {"lease_count": 3}}
+    delivery = Delivery.of(bench.inbox_id, message)
     conn_id, run_id = bench.hook.workflow_conn_id, run_id_of("a", bench.inbox_id)
-    conf = conf_of(message, conn_id, bench.inbox_id, target, Reason.REJECTED, "a cause", run_id)
+    conf = conf_of(delivery, conn_id, target, Reason.REJECTED, "a cause", run_id)
     stored: dict[str, Any] = json.loads(json.dumps(conf))
     return stored
 

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from airflow_provider_workflow import airflow_internals
-from airflow_provider_workflow.dispatch.dead_letters import Reason
+from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application

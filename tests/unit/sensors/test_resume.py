@@ -22,7 +22,7 @@ from airflow.sdk.bases.operator import TriggerFailureReason
 
 import airflow_provider_workflow
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.holding import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.client.isolation import forget

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch import batches, lease
 from tests.mutations.faults import FAULTS, OF_DISPATCH, fault
 from tests.mutations.seeded import seeded
 from tests.simulation.__main__ import is_noticed, main
@@ -77,12 +76,12 @@ def test_all_rules_of_batches_hold(first: int) -> None:
     assert broken(range(first, first + 20)) == {}
 
 
-def test_messages_that_share_a_call_after_their_first_delivery_are_noticed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    count = lease.deliveries
-    monkeypatch.setattr(batches, "deliveries", lambda message: count(message) if count(message) > 3 else 1)
-    assert any("rule B2: sound" in rule for rule in broken(range(30)).values())
+def test_messages_that_share_a_call_after_their_first_delivery_are_noticed() -> None:
+    (together,) = (each for each in FAULTS if each.name == "call redelivered messages together")
+    with seeded(together):
+        rules = broken(range(30)).values()
+
+    assert any("rule B2: sound" in rule for rule in rules)
 
 
 def test_an_acknowledgement_before_the_call_is_noticed() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.assets import messages_of
+from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
@@ -32,7 +33,8 @@ from airflow_provider_workflow.triggers.event_producer import Batch, encode, eve
 @given(payloads=st.lists(st.tuples(ANY_TEXT.filter(bool), ANY_JSON), max_size=4))
 def test_any_messages_cross_unchanged_as_ascii(payloads: list[tuple[str, Any]]) -> None:
     sent = [message(message_id, payload) for message_id, payload in payloads]
-    event = event_payload("inbox-\ud800\0", encode(sent)[0])
+    deliveries = [Delivery.of("inbox", content) for content in sent]
+    event = event_payload("inbox-\ud800\0", encode(deliveries)[0])
     crossed = json.loads(json.dumps(event))
 
     assert all(text.isascii() and "\0" not in text for text in (event["messages"], event["inbox_id"]))
@@ -49,18 +51,22 @@ def test_any_messages_cross_unchanged_as_ascii(payloads: list[tuple[str, Any]]) 
     ]
 
 
+def delivery(message_id: str, payload: Any = None) -> Delivery:
+    return Delivery.of("inbox", message(message_id, payload))
+
+
 def test_a_message_that_no_text_can_hold_is_refused() -> None:
     payload: list[Any] = []
     for _ in range(100_000):
         payload = [payload]
 
-    written, causes = encode([message("a", payload), message("b")])
+    written, causes = encode([delivery("a", payload), delivery("b")])
     assert [each.id for each in written] == ["b"]
     assert causes == [("a", "it is nested too deep")]
 
 
 def test_an_event_is_opened_in_each_form_in_which_a_dag_meets_it() -> None:
-    payload = event_payload("i", encode([message("a", 1)])[0])
+    payload = event_payload("i", encode([delivery("a", 1)])[0])
     extra = {"from_trigger": True, "payload": payload}
 
     assert messages_of(SimpleNamespace(extra=extra)) == messages_of(extra) == messages_of(payload)
@@ -76,7 +82,7 @@ def test_another_event_is_refused(event: Any) -> None:
 
 def batch(*selections: str, acked: int = 0, failed: int = 0, rejected: int = 0) -> Batch:
     """A batch of three messages, and watchers that have selected some of them and emitted their events."""
-    messages, _ = encode([message(message_id) for message_id in "abc"])
+    messages, _ = encode([delivery(message_id) for message_id in "abc"])
     made = Batch(HeldLease("i", "l", 0.0, "", []), messages)
     made.selected = {event_trigger(): frozenset(ids) for ids in selections}
     made.emitted = set(made.selected)

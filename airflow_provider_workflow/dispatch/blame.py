@@ -1,0 +1,167 @@
+"""
+Whose fault it is that messages start no runs, decided from what a drain sees; nothing here reads or writes.
+
+A message that fits no route or schema, or whose run cannot be stored, is at fault itself. Any other rejection
+is the message's fault if the drain starts a run of the same target after it, or shortly before it, and
+otherwise the target's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.run_errors import TargetError
+
+MOST_IN_A_ROW = 20
+"""After so many rejections in a row a target that worked may be broken now."""
+MOST_PROBES = 128
+"""The number of probes never grows above it."""
+REDELIVERED_PROBES = 32
+"""From the second try on, so many redelivered messages do not count as probes."""
+
+
+class Reason(StrEnum):
+    """Why a message is a dead letter."""
+
+    REJECTED = "rejected"  #: Airflow rejects its run, and starts runs of other messages
+    EXPRESSION = "expression"  #: an expression cannot be evaluated on it
+    INVALID = "invalid"  #: its payload does not fit the schema, or a check of it takes too long
+    UNMATCHED = "unmatched"  #: no route takes it
+    TARGET = "target"  #: the target starts no runs, and the service would soon quarantine the message
+    UNDECIDED = "undecided"  #: its earlier deliveries ended without a decision, as if it kills the process
+    FAILED = "failed"  #: the function of a ``@task.workflow_inbox`` failed for it
+
+
+class Fault(Enum):
+    """Whose fault it is that a message starts no run."""
+
+    MESSAGE = "message"
+    TARGET = "target"  #: the message may be sound
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """
+    A leased message that starts no run.
+
+    :param lease: holds it.
+    :param dag_id: the DAG that rejected it; None if no route takes it.
+    :param cause: why, without any value of the message.
+    :param reason: of its dead letter, if the message is at fault.
+    """
+
+    delivery: Delivery
+    lease: HeldLease
+    dag_id: str | None
+    cause: str
+    reason: Reason = Reason.REJECTED
+
+
+Decision = tuple[Refusal, Fault]
+
+
+@dataclass
+class Blame:
+    """
+    The rejected messages of a drain whose fault is not known yet.
+
+    :param started: targets of which this drain has started a run, and that seem to work.
+    """
+
+    started: set[str] = field(default_factory=set)
+    _undecided: dict[str | None, list[Refusal]] = field(default_factory=dict)
+    """By target, since its last run."""
+    _at_fault: list[Refusal] = field(default_factory=list)
+    _in_a_row: Counter[str | None] = field(default_factory=Counter)
+    _new_in_a_row: Counter[str | None] = field(default_factory=Counter)
+
+    def run_started(self, dag_id: str) -> None:
+        """A run of a target was started: the messages that it rejected before are at fault."""
+        self.started.add(dag_id)
+        self._at_fault += self._undecided.pop(dag_id, [])
+        del self._in_a_row[dag_id], self._new_in_a_row[dag_id]
+
+    def refused(self, refusal: Refusal) -> list[Decision]:
+        """
+        A target rejected a message.
+
+        :return: the message, if that is decided now: after too many rejections in a row the target may be at
+            fault, and thousands may follow before its next run.
+        """
+        dag_id = refusal.dag_id
+        self._in_a_row[dag_id] += 1
+        # A redelivered message may have been rejected before.
+        self._new_in_a_row[dag_id] += not refusal.delivery.is_redelivered
+        if dag_id in self.started and self._in_a_row[dag_id] > MOST_IN_A_ROW:
+            return [(refusal, Fault.TARGET)]
+        self._undecided.setdefault(dag_id, []).append(refusal)
+        return []
+
+    def broken_target(self, refusal: Refusal) -> TargetError | None:
+        """The error of a target that must have broken, as it rejected so many new messages in a row."""
+        dag_id = refusal.dag_id
+        if dag_id not in self.started or self._new_in_a_row[dag_id] < MOST_IN_A_ROW:
+            return None
+        self.started.discard(dag_id)
+        return TargetError(
+            f"{MOST_IN_A_ROW} new messages were rejected in a row for the DAG {dag_id!r}, the last one"
+            f" with: {refusal.cause}. No message is lost."
+        )
+
+    def lease_ended(self) -> list[Decision]:
+        """
+        All messages of a lease were tried.
+
+        :return: the messages that a later run of their target has shown to be at fault, and those whose next
+            delivery would be too late to decide.
+        """
+        decided = self._decided()
+        for dag_id, refusals in self._undecided.items():
+            if dag_id in self.started:
+                decided += [(refusal, Fault.MESSAGE) for refusal in refusals if refusal.delivery.is_last_safe]
+                refusals[:] = [refusal for refusal in refusals if not refusal.delivery.is_last_safe]
+        return decided
+
+    def drain_ended(self) -> list[Decision]:
+        """Nothing more is tried: all rejections are decided about."""
+        decided = self._decided()
+        for dag_id, refusals in self._undecided.items():
+            is_proven = dag_id in self.started
+            may_be_broken = self._in_a_row[dag_id] >= MOST_IN_A_ROW
+            for refusal in refusals:
+                is_at_fault = is_proven and (not may_be_broken or refusal.delivery.is_last_safe)
+                decided.append((refusal, Fault.MESSAGE if is_at_fault else Fault.TARGET))
+        self._undecided = {}
+        return decided
+
+    def _decided(self) -> list[Decision]:
+        at_fault, self._at_fault = self._at_fault, []
+        return [(refusal, Fault.MESSAGE) for refusal in at_fault]
+
+    def probes_left(self, attempt: int) -> int:
+        """
+        Rejections still allowed from targets of which this drain has started no run.
+
+        :param attempt: try of the task, 1 or more.
+        """
+        targets = self._undecided.keys() - self.started
+        unproven = [refusal.delivery for dag_id in targets for refusal in self._undecided[dag_id]]
+        redelivered = sum(delivery.is_redelivered for delivery in unproven)
+        counted = len(unproven) - (redelivered if attempt > 1 else 0)
+        probes = probes_of(attempt)
+        return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
+
+
+def probes_of(attempt: int) -> int:
+    """
+    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
+
+    A target that rejects everything costs few deliveries, and rejected messages are passed within minutes.
+
+    :param attempt: try of the task, 1 or more.
+    """
+    return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))
