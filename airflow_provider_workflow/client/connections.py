@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 import socket
+import ssl
 import time  # real time: as that of sockets
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage, HTTPResponse
@@ -19,6 +20,7 @@ from typing import Any
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 from urllib3.util.connection import allowed_gai_family
+from urllib3.util.ssltransport import SSLTransport
 
 from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES
 
@@ -231,11 +233,12 @@ class Response(HTTPResponse):
         """
         self._received.is_over = True
         rest = self.fp.peek(1).lstrip(b"\r\n")
+        is_more_in_tls = self._received.is_more_in_tls()
         self.close()
-        if rest:
+        if rest or is_more_in_tls:
             self._connection.close()
-            if not rest.startswith(b"HTTP/"):
-                raise HTTPException("more than the answer was received")
+        if rest and not rest.startswith(b"HTTP/"):
+            raise HTTPException("more than the answer was received")
 
 
 class _Received(io.RawIOBase):
@@ -258,6 +261,18 @@ class _Received(io.RawIOBase):
         self._sock.settimeout(self._limit.left())
         received: int | None = self._raw.readinto(buffer)
         return received
+
+    def is_more_in_tls(self) -> bool:
+        """
+        Whether TLS has received more than was read.
+
+        ``urllib3`` would use the connection again, as it looks only for bytes that the socket still has.
+        """
+        sock = self._sock
+        if isinstance(sock, SSLTransport):  # within the TLS of a proxy
+            of_proxy: Any = sock.socket
+            return bool(sock.sslobj.pending() or sock.incoming.pending or of_proxy.pending())
+        return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
     def close(self) -> None:
         self._raw.close()

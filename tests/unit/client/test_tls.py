@@ -8,11 +8,12 @@ import select
 import shutil
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
+from typing import Any
 
 import pytest
 
@@ -117,11 +118,11 @@ def test_a_variable_names_a_proxy_unless_no_proxy_has_the_host(
     assert proxy_for("http://service.invalid/token") is None
 
 
-def test_a_proxy_is_asked_for_a_tunnel_and_sees_no_token(
-    make_send: MakeSender, secure: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def tunnel(client: socket.socket) -> None:
-        with socket.create_connection(("127.0.0.1", secure.port)) as service:
+def tunnel_to(port: int) -> Callable[[socket.socket], None]:
+    """What a proxy does with a connection once it was asked for a tunnel."""
+
+    def tunnel(client: Any) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as service:
             client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
             while ready := select.select([client, service], [], [], 5)[0]:
                 for end in ready:
@@ -130,8 +131,14 @@ def test_a_proxy_is_asked_for_a_tunnel_and_sees_no_token(
                         return
                     (service if end is client else client).sendall(content)
 
+    return tunnel
+
+
+def test_a_proxy_is_asked_for_a_tunnel_and_sees_no_token(
+    make_send: MakeSender, secure: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ScriptedServer() as proxy:
-        proxy.answers = [tunnel]
+        proxy.answers = [tunnel_to(secure.port)]
         monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("http://", "http://me:proxy-pass@"))
         url = "https://service.invalid"
         send = make_send(secure.settings(base_url=url, token_url=f"{url}/token", verify=False))
@@ -179,6 +186,30 @@ def test_a_secure_connection_that_breaks_after_the_request_may_have_had_its_effe
         make_send(secure.settings(verify=ca))(api.lease_messages(SOME_ID))
     assert raised.value.sent
     assert len(secure.requests) == 1
+
+
+@pytest.mark.parametrize("size", [10, 9_000])
+@pytest.mark.parametrize("has_proxy", [False, True])
+def test_a_second_answer_in_the_last_record_of_an_answer_is_the_answer_of_no_call(
+    has_proxy: bool,
+    size: int,
+    make_send: MakeSender,
+    secure: ScriptedServer,
+    made: tuple[ssl.SSLContext, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, stale, second = (
+        answer(200, {"id": name, "status": "active", "name": "x" * length})
+        for name, length in (("first", size), ("stale", 0), ("second", 0))
+    )
+    secure.script(first + stale, second)
+    with ScriptedServer(tls=made[0]) as proxy:
+        proxy.answers = [tunnel_to(secure.port)]
+        if has_proxy:
+            monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        send = make_send(secure.settings(verify=str(made[1])))
+        assert [send(api.pause_inbox(SOME_ID))["id"] for _ in range(2)] == ["first", "second"]
+        assert bool(proxy.connections) is has_proxy
 
 
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
