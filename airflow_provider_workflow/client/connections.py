@@ -25,8 +25,9 @@ from urllib3.util.ssltransport import SSLTransport
 from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES
 
 _STATUS_LINE = re.compile(rb"HTTP/(0\.9|1\.[01]|2\.0) ([0-9]{3})(?: ([^\r\n]*))?\r?\n")
-_HEADER = re.compile(rb"[ \t]*([\w!#$%&'*+.^`|~-]+):[ \t]*([^\0\r\n]*?)[ \t]*\r?\n")
-_CONTINUATION = re.compile(rb"[ \t]+([^\0\r\n]*?)[ \t]*\r?\n")
+# Possessive, so that a line of many blanks takes no time that grows with their square or cube.
+_HEADER = re.compile(rb"[ \t]*+([\w!#$%&'*+.^`|~-]++):([^\0\r\n]*+)\r?\n")
+_CONTINUATION = re.compile(rb"[ \t]++([^\0\r\n]*+)\r?\n")
 _CHUNK = re.compile(rb"0*([0-9a-fA-F]{1,16})[ \t]*(?:;[^\0-\x08\x0a-\x1f\x7f]*)?\r\n")
 _EMPTY = (b"\r\n", b"\n")
 
@@ -175,9 +176,9 @@ class Response(HTTPResponse):
             if line in _EMPTY:
                 break
             if fields and (more := _CONTINUATION.fullmatch(line)):
-                fields[-1].append(more[1])
+                fields[-1].append(more[1].strip(b" \t"))
             elif found := _HEADER.fullmatch(line):
-                fields.append([found[1], found[2]])
+                fields.append([found[1], found[2].strip(b" \t")])
             else:
                 raise HTTPException("a header is invalid")
         else:

@@ -264,6 +264,24 @@ def test_no_status_but_200_to_299_is_a_success(status: str, server: ScriptedServ
     assert ends[0] == ends[1]
 
 
+OF_BLANKS: dict[str, tuple[bytes, bool]] = {
+    "within a value": (b"X: a" + b" " * 30_000 + b"b", True),
+    "before a zero byte": (b"X:" + b" \t" * 750 + b"\0", False),
+    "before a zero byte in a second line": (b"X: a\r\n" + b" \t" * 750 + b"\0", False),
+}
+"""Headers of many blanks, and whether an answer with one is read."""
+
+
+@pytest.mark.parametrize("where", OF_BLANKS)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_a_header_of_many_blanks_takes_no_time(kind: str, where: str, server: ScriptedServer) -> None:
+    header, is_read = OF_BLANKS[where]
+    with closing(warm(kind, server, whole(header))) as send:
+        began_at = time.thread_time()
+        assert (outcome(send, CALL) == "first") is is_read
+        assert time.thread_time() - began_at < 1
+
+
 QUOTED: dict[str, bytes] = {
     "a type in UTF-8": "text/é; charset=ü".encode(),
     "a type in Latin-1": b"text/\xe9",
