@@ -19,7 +19,8 @@ LEVELS = 3
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 """Possessive, so that it needs no memory for each character."""
-_STRING_OR_BRACKET = re.compile(_STRING.pattern + r"|[\[\]{}]", re.DOTALL)
+_STRING_OR_BRACKET = re.compile(_STRING.pattern + r'|["\[\]{}]', re.DOTALL)
+"""A quote alone begins a string without an end."""
 _BARE = re.compile(r'[^,\[\]{}"]*')
 _CLOSING = {"{": "}", "[": "]"}
 _TOKEN = re.compile(_STRING.pattern + r'|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.DOTALL)
@@ -218,7 +219,7 @@ def _text(text: str, start: int) -> tuple[str, int]:
     if text[start : start + 1] in _CLOSING:
         for match in _STRING_OR_BRACKET.finditer(text, start):
             depth += (match.group() in _CLOSING) - (match.group() in ("}", "]"))
-            if depth == 0:
+            if depth == 0 or match.group() == '"':  # no later match could be the end
                 break
     if match is None or depth:
         raise ValueError("A value does not end")

@@ -6,6 +6,7 @@ import cProfile
 import gzip
 import json
 import threading
+import time
 import tracemalloc
 from dataclasses import replace
 from typing import Any
@@ -222,6 +223,15 @@ def test_one_payload_with_a_defect_does_not_hide_the_other_messages_of_a_lease(d
 def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(entry: bytes) -> None:
     lease = leased(LEASE % entry)
     assert [message.get("id") for message in lease["results"]] == ["good", None, "last"]
+
+
+@pytest.mark.parametrize("payload", [b'{"text": "', b'"', b"[" * 2_000 + b'"'])
+def test_a_lease_that_is_cut_within_many_quotes_is_soon_rejected(payload: bytes) -> None:
+    before = LEASE.partition(b"%s")[0] + b'{"id": "cut", "payload": '
+    began_at = time.thread_time()
+    with pytest.raises(errors.TransportError, match="not JSON"):
+        leased(before + payload + b'\\"quoted\\"' * 3_000)
+    assert time.thread_time() - began_at < 2
 
 
 def test_an_empty_lease_with_a_defect_is_empty() -> None:
