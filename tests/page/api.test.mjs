@@ -69,7 +69,8 @@ describe("the client", () => {
   test("knows what passes by itself, and how long it takes", async () => {
     const busy = await problem({ status: 503, body: { error: { code: "busy", title: "", fix: "" } }, headers: { "Retry-After": "3" } });
     assert.deepEqual([busy.isBusy, busy.retryAfter], [true, 3]);
-    assert.equal((await problem({ status: 429, headers: { "Retry-After": "99999" } })).retryAfter, 900);
+    assert.equal((await problem({ status: 429, headers: { "Retry-After": "3000" } })).retryAfter, 3000);
+    assert.equal((await problem({ status: 429, headers: { "Retry-After": "99999" } })).retryAfter, 3600);
     assert.equal((await problem({ status: 429, headers: { "Retry-After": "soon" } })).retryAfter, 0);
   });
 

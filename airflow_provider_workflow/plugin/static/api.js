@@ -4,6 +4,8 @@ import { merged } from "./model.js";
 
 const TIMEOUT = 30;
 const LONGEST_WAIT = 300;
+/** In seconds: the service may ask for an hour. */
+const MAX_RETRY_AFTER = 3600;
 /** Longer than answers are kept, in ms. */
 const SEEDED = 11000;
 /** In ms: a list may come first. */
@@ -50,7 +52,7 @@ export function createClient({ root, fetch, clock }) {
       const response = await fetch(url.href, { signal: control.signal, ...options });
       const body = await response.text().then(parse).catch(() => null);
       if (response.ok && body) return body;
-      const retryAfter = Math.min(Number(response.headers.get("Retry-After")) || 0, 900);
+      const retryAfter = Math.min(Number(response.headers.get("Retry-After")) || 0, MAX_RETRY_AFTER);
       throw new Problem(response.ok ? 502 : response.status, body, retryAfter);
     } catch (error) {
       throw asProblem(error);
