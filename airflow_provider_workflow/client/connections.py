@@ -70,7 +70,10 @@ class _Limited:
         self.limit = limit
 
     def _new_conn(self) -> socket.socket:
-        """Connect to one of the host's addresses; ``urllib3`` would have the limit for each of them."""
+        """
+        Connect to one of the host's addresses. They share the time that is left, so that one that does not
+        answer leaves time for the others; ``urllib3`` would have the limit for each of them.
+        """
         connection: Any = self
         host = self._dns_host
         try:
@@ -79,11 +82,12 @@ class _Limited:
             raise NameResolutionError(host, connection, error) from error
         fault: Exception = NewConnectionError(connection, "the host has no address")
         try:
-            for *_, address in found:
-                self._dns_host, self.timeout = str(address[0]), self.limit.left()
+            for number, (*_, address) in enumerate(found):
+                seconds = self.limit.left() / (len(found) - number)
+                self._dns_host, self.timeout = str(address[0]), seconds
                 try:
                     sock: socket.socket = super()._new_conn()  # type: ignore[misc]
-                except NewConnectionError as error:
+                except (NewConnectionError, ConnectTimeoutError) as error:
                     fault = error
                     continue
                 sock.settimeout(self.limit.left())  # of the handshake

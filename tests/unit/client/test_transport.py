@@ -10,7 +10,7 @@ import socket
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from ssl import SSLCertVerificationError
 from typing import Any
 
@@ -56,11 +56,11 @@ def test_a_name_that_does_not_resolve_means_nothing_was_sent(make_send: MakeSend
     assert str(error).startswith("nowhere.invalid cannot be reached: ")
 
 
-@pytest.fixture
-def deaf_port() -> Iterator[int]:
+@contextmanager
+def deaf_listener(host: str, port: int = 0) -> Iterator[int]:
     """A port whose queue is full: connecting to it never ends."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((host, port))
         listener.listen(0)
         queue = [socket.socket() for _ in range(3)]
         for each in queue:
@@ -69,6 +69,12 @@ def deaf_port() -> Iterator[int]:
         yield listener.getsockname()[1]
         for each in queue:
             each.close()
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    with deaf_listener("127.0.0.1") as port:
+        yield port
 
 
 def test_a_connection_that_never_stands_means_nothing_was_sent(
@@ -91,8 +97,9 @@ def test_all_addresses_of_a_host_share_the_time_limit(
     assert str(error) == f"no connection to many.invalid:{deaf_port} within 0.1 s"
 
 
+@pytest.mark.parametrize("is_deaf", [False, True])
 def test_the_next_address_of_a_host_is_tried(
-    make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    is_deaf: bool, make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve, port = socket.getaddrinfo, scripted.port
     addresses = [
@@ -105,10 +112,11 @@ def test_the_next_address_of_a_host_is_tried(
         lambda host, *args, **more: addresses if host == "two.invalid" else resolve(host, *args, **more),
     )
     scripted.answers = [INBOX]
-    assert (
-        make_send(scripted.settings(base_url=f"http://two.invalid:{port}"))(api.get_inbox(SOME_ID))["id"]
-        == SOME_ID
-    )
+    settings = scripted.settings(base_url=f"http://two.invalid:{port}", timeout=0.5)
+    with ExitStack() as deaf:
+        if is_deaf:
+            deaf.enter_context(deaf_listener("127.0.0.9", port))
+        assert make_send(settings)(api.get_inbox(SOME_ID))["id"] == SOME_ID
 
 
 def test_a_handshake_that_never_ends_is_a_time_limit(make_send: MakeSender, scripted: ScriptedServer) -> None:
