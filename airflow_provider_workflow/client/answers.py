@@ -10,6 +10,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client.arguments import segment
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -74,7 +75,7 @@ def check_access_token(body: Mapping[str, Any]) -> None:
 
 def inbox(answer: Answer) -> Any:
     """
-    An inbox: an object with its required fields, ``id`` and ``status``.
+    An inbox: an object with its required fields, a ``status`` and an ``id`` that requests can have.
 
     :raises TransportError: the body is not an inbox.
     """
@@ -145,7 +146,7 @@ def page_of_inboxes(answer: Answer) -> Any:
     if None in results:
         if not any(results):
             raise _misshapen(answer, "a page of inboxes with an id and a status")
-        text = "%d of %d inboxes in the list of the service have no id or no status, and are left out"
+        text = "%d of %d inboxes in the list of the service have no usable id or no status, and are left out"
         log.warning(text, results.count(None), len(results))
     return body
 
@@ -166,7 +167,13 @@ def _entries(answer: Answer, entries: list[Any], expected: str) -> list[dict[str
 
 
 def _is_inbox(body: dict[str, Any]) -> bool:
-    return bool(_string(body.get("id")) and _string(body.get("status")))
+    return _can_be_requested(body.get("id")) and _string(body.get("status")) is not None
+
+
+def _can_be_requested(inbox_id: Any) -> bool:
+    with suppress(ValueError):
+        return bool(segment("id", inbox_id))
+    return False
 
 
 def _named(inbox: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def list_inboxes(
     name: str | None = None,
 ) -> Call[types.Page[types.Inbox]]:
     """
-    One page of inboxes. None in its results stands for one without an id or a status.
+    One page of inboxes. None in its results stands for one without a usable id or a status.
 
     :param limit: inboxes in the page, 1 to 100.
     :param offset: inboxes to skip, 0 or more.

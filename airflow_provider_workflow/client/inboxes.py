@@ -153,7 +153,18 @@ def first_messages(
     :param most: maximum number of pages, 1 or more.
     """
     read = partial(api.list_messages, inbox_id)
-    return (yield from pages(read, lambda page, _: api.next_cursor(page), None, most))
+    return (yield from pages(read, lambda page, _: _cursor_after(page), None, most))
+
+
+def _cursor_after(page: types.Page[types.ListedMessage]) -> str | None:
+    """:raises TransportError: no request can have it, so the list cannot be read to its end."""
+    cursor = api.next_cursor(page)
+    try:
+        (cursor or "").encode()
+    except UnicodeEncodeError:
+        text = "the list of messages has a next page whose cursor no request can have"
+        raise TransportError(text, sent=True, permanent=True) from None
+    return cursor
 
 
 def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def user_tokens_of(answer: types.Token, asked_at: float, refresh_token: str = ""
     """
     access_token, *times = api.token_of(answer, asked_at)
     renewal = answer.get("refresh_token") or refresh_token
-    if not (isinstance(renewal, str) and renewal and renewal.isascii()):
+    if not (isinstance(renewal, str) and renewal.strip() and renewal.isascii()):
         raise AuthenticationError("the token endpoint answered without a usable refresh_token", status=200)
     return UserTokens(access_token, renewal, *times)
 

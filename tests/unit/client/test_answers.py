@@ -267,7 +267,15 @@ def test_optional_fields_of_another_type_are_left_out(read: Any, body: Any, expe
     assert {name: answered[name] for name in body} == expected
 
 
-DEFECTIVE = ({"id": "b"}, {"id": 5, "status": "active"}, {"id": {}, "status": "active"}, None, "x", [])
+NO_IDS: tuple[Any, ...] = ("", " ", ".", "..", "\ud800", 5, {})
+"""Ids that no request for an inbox can have."""
+DEFECTIVE: tuple[Any, ...] = (
+    {"id": "b"},
+    None,
+    "x",
+    [],
+    *({"id": value, "status": "active"} for value in NO_IDS),
+)
 
 
 @pytest.mark.parametrize("defective", DEFECTIVE)
@@ -283,11 +291,29 @@ def test_one_defective_inbox_does_not_make_a_list_unreadable(
     assert send.run(inboxes.all_inboxes()) == named
     assert b"offset=2" in scripted.requests[1], "what is left out is not requested again"
     assert (
-        "1 of 2 inboxes in the list of the service have no id or no status, and are left out" in caplog.text
+        "1 of 2 inboxes in the list of the service have no usable id or no status, and are left out"
+        in caplog.text
     )
 
     scripted.script(answer(200, {"results": [defective, named[0]], "next": None}))
     assert send.run(inboxes.look_up("orders")) == "orders"
+
+
+@pytest.mark.parametrize("value", NO_IDS)
+def test_an_inbox_whose_id_no_request_can_have_is_no_inbox(
+    value: Any, make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(200, {"id": value, "status": "active"})]
+    with pytest.raises(errors.TransportError, match="not an inbox with an id"):
+        make_send(scripted.settings())(api.get_inbox(SOME_ID))
+
+
+def test_a_next_page_that_no_request_can_name_is_an_error(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    scripted.answers = [answer(200, {"results": [], "next": "https://a/?cursor=\ud800"})]
+    with pytest.raises(errors.TransportError, match="cursor no request can have"):
+        make_send(scripted.settings()).run(inboxes.all_messages(SOME_ID))
 
 
 @pytest.mark.parametrize("defective", [None, 5, "x", [], {"id": {}}, {"id": ["x"]}])

@@ -212,7 +212,15 @@ def test_a_refresh_token_of_no_use_is_not_sent_again_until_the_user_has_logged_i
         assert isinstance(step, Call)
 
 
-@pytest.mark.parametrize("answer", [{}, {**ANSWER, "access_token": 7}, {**ANSWER, "refresh_token": "\ud800"}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {**ANSWER, "access_token": 7},
+        {**ANSWER, "refresh_token": "\ud800"},
+        {**ANSWER, "refresh_token": " "},
+    ],
+)
 def test_an_answer_of_no_use_is_a_lost_answer(cache: TokenCache, answer: Any) -> None:
     exchange, _ = asks(cache, DUE)
     error, _ = waits_in_vain(exchange, exchange.send(answer))
