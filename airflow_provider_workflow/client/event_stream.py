@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -64,14 +64,18 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     token, _ = await client.run(client.token_of(client.settings.scope))
     request = client.build(api.events(inbox_id), token)
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
+    opening = client.session.get(
+        request.url,
+        headers={**request.headers, "Accept": "text/event-stream"},
+        timeout=limit,
+        allow_redirects=False,
+        proxy=request.proxy,
+    )
     try:
-        async with client.session.get(
-            request.url,
-            headers={**request.headers, "Accept": "text/event-stream"},
-            timeout=limit,
-            allow_redirects=False,
-            proxy=request.proxy,
-        ) as response:
+        async with AsyncExitStack() as stack:
+            # The read timeout is one for each chunk of the head.
+            async with clock.timeout(request.timeout + 1):
+                response = await stack.enter_async_context(opening)
             is_stream = response.status == 200 and response.content_type == "text/event-stream"
             # Not a compressed one: a few bytes could become many events.
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,11 +12,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import event_stream, over_aiohttp
+from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.event_stream import listen
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, carry_through, shared_session
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.client.calls import SOME_ID
+from tests.unit.client.scripted import ScriptedServer
 from tests.unit.fake_clock import FakeClock
 
 LONG = 10.0
@@ -144,6 +149,29 @@ async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
     async with listen(client, inbox, STREAMS) as listener:
         assert await is_woken_up(listener)
     assert caplog.text.count("broke: KeyError") == 1
+
+
+async def test_a_stream_whose_head_does_not_end_is_limited_like_a_request(
+    scripted: ScriptedServer, fake_clock: FakeClock
+) -> None:
+    began, over = threading.Event(), threading.Event()
+
+    def play(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX: a")
+        began.set()
+        over.wait(LONG)
+
+    scripted.answers = [play]
+    settings = scripted.settings()
+    async with shared_session(settings.tls(), STREAMS) as session:
+        events = event_stream.events_of(AsyncWorkflowClient(settings, session, tokens=TokenCache()), SOME_ID)
+        opening = asyncio.ensure_future(anext(events))
+        await until(began.is_set)
+        fake_clock.advance(settings.timeout + 1)
+        await asyncio.wait({opening}, timeout=LONG / 10)
+        over.set()
+        with pytest.raises(TransportError, match="no complete answer"):
+            await opening
 
 
 async def test_100_events_in_each_second_are_accepted_and_no_more(
