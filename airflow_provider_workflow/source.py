@@ -10,9 +10,12 @@ alarm, an inbox that changes between sound and not is one, and neither causes an
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import clock, types
 
@@ -34,6 +37,27 @@ RANDOM = random.Random()  # noqa: S311 of intervals, not of secrets
 """The source of the random intervals; a test seeds it."""
 
 
+RECREATE = "delete it and create it again"
+_FIXES_OF_PAUSE = {
+    types.BY_USER: "a user paused it; to resume it: {resume}",
+    "authentication": (
+        "the credentials of the app's account expired: connect the account again; then: {resume}"
+    ),
+    "authentication_access_revoked": (
+        "the access to the app's account was revoked: grant it again, and connect it; then: {resume}"
+    ),
+    "partner_revoked": "ask the maker of the connected app why it withdrew the access; then: {resume}",
+    "subscribe_failed": "check the subscription's inputs with the connected app; then: {resume}",
+    "migrate_failed": "{resume}; if that fails, {recreate}",
+    "abandoned": "no messages were leased for a long time: unpause its listener; then: {resume}",
+    "upstream_failures": (
+        "check whether the connected app has a problem; when it is solved: {resume}"
+    ),
+}  # fmt: skip
+"""By ``paused_reason`` (docs/service.md 2.3), an open enumeration."""
+_FIX_OF_OTHER_PAUSE = "find out why the inbox was paused; then: {resume}"
+
+
 @dataclass(frozen=True)
 class SourceProblem:
     """
@@ -41,13 +65,27 @@ class SourceProblem:
 
     :param kind: ``paused``, ``failed`` (to initialize), ``deleting``, ``missing``, ``rejected`` (the
         credentials), or ``unusable``.
-    :param text: what is wrong, and the fix.
+    :param text: what is wrong with which inbox, and the fix.
+    :param state: what is wrong, in a few words; empty for what an error shows.
+    :param fix: what to do about it.
+    :param is_wanted: whether a user has paused the inbox: that is no alarm.
     :param may_be_away: whether it may only be that Airflow's API is away at the moment.
     """
 
     kind: str
     text: str
+    state: str = ""
+    fix: str = ""
+    is_wanted: bool = False
     may_be_away: bool = False
+
+    def is_alarm(self, on_paused: str = "fail") -> bool:
+        """
+        Whether a listener reports the problem once it lasts, rather than waits.
+
+        :param on_paused: of the listener; with anything but ``fail`` it waits while the inbox is paused.
+        """
+        return not self.is_wanted and (self.kind != types.PAUSED or on_paused == "fail")
 
     @classmethod
     def of(cls, stored: Any) -> SourceProblem | None:
@@ -66,25 +104,49 @@ class SourceProblem:
         return {"kind": self.kind, "text": plain(self.text, MAX_TEXT)}
 
 
-def problem_of(inbox: Mapping[str, Any], name: str, conn_id: str) -> SourceProblem | None:
+class SourceError(AirflowException):
     """
-    What is wrong with an inbox; None if events arrive, or a user has paused it.
+    No events arrive from an inbox, and it has no messages to lease; only a user can correct that.
+
+    :param problem: what is wrong, and the fix.
+    """
+
+    def __init__(self, problem: SourceProblem) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[SourceError], tuple[SourceProblem]]:
+        return type(self), (self.problem,)
+
+
+def problem_of(
+    inbox: Mapping[str, Any], name: str, conn_id: str, *, resume: str = "", recreate: str = RECREATE
+) -> SourceProblem | None:
+    """
+    Why no events arrive in an inbox; None if they arrive.
 
     :param inbox: its ``status`` and ``paused_reason`` (docs/service.md 2.3).
     :param name: its id or name, for the text.
     :param conn_id: id of the Airflow connection, for the fix.
+    :param resume: how to resume it, if not by a command.
+    :param recreate: how to delete it and create it again.
     """
-    from airflow_provider_workflow.client.errors import NotFoundError
-    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError, InboxUnusableError
+    from airflow_provider_workflow.client.wire import plain
 
     status, reason = inbox.get("status"), inbox.get("paused_reason")
-    if status == types.PAUSED and reason != types.BY_USER:
-        return problem_of_error(InboxNotActiveError(name, reason, conn_id))
+    shown = plain(str(reason or "no reason given"))
+    if status == types.PAUSED:
+        command = f"airflow-workflow inbox resume {shlex.quote(plain(name))} --conn-id {shlex.quote(conn_id)}"
+        fix = _FIXES_OF_PAUSE.get(str(reason), _FIX_OF_OTHER_PAUSE)
+        fix = fix.format(resume=resume or command, recreate=recreate)
+        text = f"Inbox {name!r} is paused ({shown}), and new events are dropped. What to do: {fix}"
+        state = f"paused ({shown}): new events are dropped"
+        return SourceProblem("paused", text, state, fix, is_wanted=reason == types.BY_USER)
     if status == types.FAILED:
-        return problem_of_error(InboxUnusableError(name, reason))
+        text = f"Inbox {name!r} failed to initialize ({shown}). {recreate.capitalize()}."
+        return SourceProblem("failed", text, f"failed to initialize ({shown})", recreate)
     if status == types.DELETING:
-        text = str(NotFoundError(f"Inbox {name!r} is being deleted", status=404))
-        return SourceProblem("deleting", text)
+        return SourceProblem("deleting", f"Inbox {name!r} is being deleted", "being deleted")
     return None
 
 
@@ -99,19 +161,14 @@ def problem_of_error(error: Exception) -> SourceProblem | None:
         ConfigurationError,
         NotFoundError,
     )
-    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError, InboxUnusableError
     from airflow_provider_workflow.hooks.workflow import may_be_away
 
-    kinds = {
-        InboxNotActiveError: "paused",
-        InboxUnusableError: "failed",
-        NotFoundError: "missing",
-        AuthenticationError: "rejected",
-        ConfigurationError: "unusable",
-    }
+    if isinstance(error, SourceError):
+        return error.problem
+    kinds = {NotFoundError: "missing", AuthenticationError: "rejected", ConfigurationError: "unusable"}
     for type_, kind in kinds.items():
         if isinstance(error, type_):
-            return SourceProblem(kind, str(error), may_be_away(error))
+            return SourceProblem(kind, str(error), may_be_away=may_be_away(error))
     return None
 
 

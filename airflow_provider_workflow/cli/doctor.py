@@ -20,13 +20,14 @@ from airflow_provider_workflow import airflow_internals, clock, types
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.client import inboxes
-from airflow_provider_workflow.client.advice import DROPPED, INBOX_SCOPE, SCOPE_FIX, fix_of_pause, reason_of
+from airflow_provider_workflow.client.advice import INBOX_SCOPE, SCOPE_FIX, reason_of
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
+from airflow_provider_workflow.source import problem_of
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
@@ -304,20 +305,15 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
 
 def _state(subject: Subject, inbox: types.Inbox, quoted: str) -> tuple[str, str, str | None]:
     """Status, detail and fix for the state of an inbox."""
-    status, reason = inbox["status"], inbox.get("paused_reason")
-    delete = subject.command(f"inbox delete {quoted}")
+    status = inbox["status"]
+    resume, delete = (subject.command(f"inbox {verb} {quoted}") for verb in ("resume", "delete"))
     recreate = f"delete it ({delete}), and create it again"
-    if status == "paused":
-        detail = f"paused ({reason or 'no reason given'}): {DROPPED}"
-        resume = subject.command(f"inbox resume {quoted}")
-        fix = fix_of_pause(reason, resume=resume, recreate=recreate)
-        return (WARNING if reason == types.BY_USER else FAILED), detail, fix
-    detail = f"{status} ({reason})" if reason else status
-    if status == "active":
-        return OK, detail, None
-    if status == "initialization_failure":
-        return FAILED, detail, recreate
-    return WARNING, detail, OTHER_STATES.get(status, "update the provider: the state is new")
+    problem = problem_of(inbox, quoted, subject.conn_id, resume=resume, recreate=recreate)
+    if problem is not None and problem.fix:
+        return (WARNING if problem.is_wanted else FAILED), problem.state, problem.fix
+    if status == types.ACTIVE:
+        return OK, status, None
+    return WARNING, status, OTHER_STATES.get(status, "update the provider: the state is new")
 
 
 def _database(_: Deployment) -> Iterator[Finding]:

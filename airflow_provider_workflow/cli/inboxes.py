@@ -101,7 +101,7 @@ def ensure(args: Namespace) -> int:
     Create an inbox or find it; with ``--wait``, wait until it is active.
 
     :raises AirflowFailException: the name belongs to an inbox with another subscription.
-    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises SourceError: the inbox failed to initialize.
     """
     from airflow_provider_workflow.operators.manage_inbox import settled_inbox, subscription_of
 
@@ -313,7 +313,7 @@ def drain(args: Namespace) -> int:
     Start runs of the available messages, as the dispatch operator does, and acknowledge them.
 
     :raises TargetError: no runs of the DAG can be started; leased messages are released.
-    :raises InboxNotActiveError: the service has paused the inbox.
+    :raises SourceError: no events arrive in the inbox.
     """
     from airflow_provider_workflow.database.dag_runs import DatabaseRuns
     from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules

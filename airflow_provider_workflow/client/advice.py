@@ -1,18 +1,16 @@
 """
-What to do about a call that failed, or about a paused inbox, in words for users.
+What to do about a call that failed, in words for users.
 
-Error messages, the connection test, the command ``doctor`` and the page of inboxes give the same advice.
+Error messages, the connection test and the command ``doctor`` give the same advice.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from airflow_provider_workflow import types
 from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, WITH_CLIENT_ID, Call, Family
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
@@ -32,49 +30,6 @@ from airflow_provider_workflow.client.wire import host_of
 INBOX_SCOPE = "external"
 """The scope that trigger inboxes require (docs/service.md 14.4)."""
 SCOPE_FIX = f"set Scope to {INBOX_SCOPE}, or leave it empty"
-
-DROPPED = "new events are dropped meanwhile"
-_PAUSED = {
-    "user": "a user paused it; to resume it: {resume}",
-    "authentication": (
-        "the credentials of the app's account expired: connect the account again; then: {resume}"
-    ),
-    "authentication_access_revoked": (
-        "the access to the app's account was revoked: grant it again, and connect it; then: {resume}"
-    ),
-    "partner_revoked": "ask the maker of the connected app why it withdrew the access; then: {resume}",
-    "subscribe_failed": "check the subscription's inputs with the connected app; then: {resume}",
-    "migrate_failed": "{resume}; if that fails, {recreate}",
-    "abandoned": "no messages were leased for a long time: unpause its listener; then: {resume}",
-    "upstream_failures": (
-        "check whether the connected app has a problem; when it is solved: {resume}"
-    ),
-}  # fmt: skip
-"""By ``paused_reason`` (docs/service.md 2.3), an open enumeration."""
-_OTHER = "find out why the inbox was paused; then: {resume}"
-
-
-def fix_of_pause(reason: str | None, *, resume: str, recreate: str) -> str:
-    """
-    What to do about a paused inbox.
-
-    :param reason: its ``paused_reason``.
-    :param resume: how to resume it.
-    :param recreate: how to delete it and create it again.
-    """
-    return _PAUSED.get(reason or "", _OTHER).format(resume=resume, recreate=recreate)
-
-
-def why_silent(inbox: Mapping[str, Any]) -> str | None:
-    """
-    Why no event arrives in an inbox, unless a user wants that; None if events arrive.
-
-    :param inbox: its ``status`` and ``paused_reason``.
-    """
-    reason = inbox.get("paused_reason")
-    if inbox["status"] == types.PAUSED and reason != types.BY_USER:
-        return f"the service has paused it ({reason or 'no reason given'})"
-    return "its setup failed" if inbox["status"] == types.FAILED else None
 
 
 def why_missing(conn_id: str) -> str:

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow import clock, observers, types
+from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.client.wire import counted, plain
+from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.client.wire import counted
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
 from airflow_provider_workflow.dispatch.blame import Fault, Reason
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules, DeadLetters
@@ -31,9 +31,10 @@ from airflow_provider_workflow.dispatch.delivery import LAST_SAFE_DELIVERY, Deli
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
 from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, lease_once
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
-from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
+from airflow_provider_workflow.source import SourceError
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -95,11 +96,11 @@ class Batches:
         :raises TargetError: the dead-letter DAG is missing, or Airflow does not answer.
         :raises BatchError: messages failed and are no dead letters, the function took longer than the lease,
             or a retry found only messages that are leased.
-        :raises InboxNotActiveError: the inbox is paused and had no messages.
+        :raises SourceError: the inbox had no messages, and no events arrive in it.
         :raises WorkflowError: the service cannot be used.
         :raises Exception: what the function raised.
         """
-        inbox_id = self.hook.get_inbox(self.inbox)["id"]
+        inbox_id = self.hook.inbox_id(self.inbox)
         if self.dead_letter_rules is not None:
             self.runs.check_target(self.dead_letter_rules.dag_id, "dead_letter_dag_id")
         try:
@@ -124,13 +125,14 @@ class Batches:
                 seconds = max(seconds, PROBE_SECONDS)
             try:
                 lease = lease_once(self.hook, inbox_id, count, seconds)
-            except InboxPausedError as paused:
-                if not self._outcomes.calls and paused.paused_reason != types.BY_USER:
-                    conn_id = self.hook.workflow_conn_id
-                    raise InboxNotActiveError(self.inbox, paused.paused_reason, conn_id) from None
-                log.warning("Inbox %s is paused: %s", plain(self.inbox), plain(paused.paused_reason))
+            except SourceError as error:
+                if not self._outcomes.calls and not error.problem.is_wanted:
+                    check_quarantine(self.hook, inbox_id)
+                    raise
+                log.warning("%s", error)
                 lease = None
             if lease is None:
+                check_quarantine(self.hook, inbox_id)
                 self._check_that_nothing_is_leased(inbox_id)
                 return
             self._leased += len(lease.deliveries)

@@ -27,6 +27,7 @@ from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
 from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, check_source, lease_once
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.rejections import Rejections, check_outlasted_lease
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
@@ -34,6 +35,7 @@ from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejec
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start, quoted
 from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
+from airflow_provider_workflow.source import SourceError
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -69,6 +71,7 @@ class Dispatcher:
     :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
     :param checks_source: whether a drain that leaves messages fails for its source too.
+    :param reports_quarantine: whether a drain that empties the inbox lists it for quarantined messages.
     :param task: whether the task was killed.
     :param size: the number of messages of the next lease, as far as the target is known to work.
     :param unreachable: the transient error of a lease request with which the drain ended.
@@ -85,6 +88,7 @@ class Dispatcher:
     check_payload: Callable[[Any], None] | None = None
     dead_letter_rules: DeadLetterRules | None = None
     checks_source: bool = True
+    reports_quarantine: bool = True
     task: TaskLife = field(default_factory=TaskLife)
     size: LeaseSize = field(init=False)
     unreachable: WorkflowError | None = None
@@ -127,7 +131,7 @@ class Dispatcher:
 
         :param lease: a lease of a trigger to begin with.
         :return: why the drain ended; ``UNREACHABLE`` with the error in ``unreachable``.
-        :raises InboxPausedError: the inbox is paused and has no more messages.
+        :raises SourceError: the inbox has no more messages, and no events arrive in it.
         :raises TargetError: no run of a target can be started now. The leased messages are released, except
             those that were rejected.
         :raises WorkflowError: a permanent error of a lease request, or of an acknowledgement that failed at
@@ -152,20 +156,22 @@ class Dispatcher:
                 self._work_on(lease, len(lease.deliveries))
             elif self._target_error is None:
                 # Looked up once: the inbox may be deleted and created again meanwhile.
-                inbox_id = self.hook.get_inbox(self.inbox)["id"]
+                inbox_id = self.hook.inbox_id(self.inbox)
             drained = self._lease_on(inbox_id)
         except Exception as error:
             failure = error
         broken = self._rejections.end_drain(self.attempt)
         self._target_error = self._target_error or broken
         self._acknowledge(self.hook, at_the_end=True)
+        if self.reports_quarantine and (drained is Drained.EMPTY or isinstance(failure, SourceError)):
+            check_quarantine(self.hook, inbox_id)
         if isinstance(failure, WorkflowError) and failure.transient:
             self.unreachable, failure = failure, None
             drained = Drained.UNREACHABLE
         elif failure is None and self._target_error is None and drained is not Drained.EMPTY:
             # Last, as it may take as long as a lease.
             failure = self._error_of_source(inbox_id)
-        if failure is None or isinstance(failure, WorkflowError):
+        if failure is None or isinstance(failure, (WorkflowError, SourceError)):
             # The next lease meets an error of the service again.
             failure = self._target_error or self._acknowledgement_error or failure
         if failure is not None:

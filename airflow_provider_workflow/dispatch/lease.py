@@ -14,16 +14,14 @@ from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     LeaseExpiredError,
-    NotFoundError,
     TransportError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.delivery import Delivery
-from airflow_provider_workflow.dispatch.quarantine import check_quarantine
-from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.observers import name_of
-from airflow_provider_workflow.types import DELETING, FAILED, PAUSED
+from airflow_provider_workflow.source import SourceError, problem_of
+from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -183,26 +181,25 @@ def lease_once(
     hook: WorkflowHook, inbox_id: str, count: int, seconds: int, margin: float = MARGIN_SECONDS
 ) -> HeldLease | None:
     """
-    Lease messages. If there are none, check from time to time for quarantined messages.
+    Lease messages; None if there are none.
 
     :param count: messages at most, 1 to 100.
     :param seconds: length of the lease, 60 to 3600 s.
     :param margin: seconds before its end in which it is of no use.
-    :raises InboxUnusableError: the inbox failed to initialize.
-    :raises InboxPausedError: the inbox is paused and has no more messages.
+    :raises SourceError: there are no messages, and no events arrive.
     :raises TransportError: the answer came too late to use the lease, and the messages are released.
     """
     for _ in range(10):  # some have messages without an id only
         try:
             answer = hook.lease_messages(inbox_id, count, seconds)
-        except InboxPausedError:
-            check_quarantine(hook, inbox_id)
+        except InboxPausedError as paused:
+            state = {"status": PAUSED, "paused_reason": paused.paused_reason}
+            check_source(inbox_id, hook.workflow_conn_id, state)
             raise
         lease = HeldLease.of(inbox_id, answer, seconds, hook.workflow_conn_id)
         if lease or not (answer.get("lease_id") and answer.get("results")):
             break
     if lease is None:
-        check_quarantine(hook, inbox_id)
         check_source(inbox_id, hook.workflow_conn_id, answer.get("inbox_attributes") or {})
     elif clock.now() >= lease.ends_at - margin:
         lease.release(hook, lease.message_ids)
@@ -218,16 +215,7 @@ def check_source(inbox_id: str, conn_id: str, inbox: Mapping[str, Any]) -> None:
 
     :param conn_id: id of the Airflow connection.
     :param inbox: its ``status`` and ``paused_reason``.
-    :raises InboxUnusableError: the inbox failed to initialize.
-    :raises NotFoundError: the inbox is being deleted.
-    :raises InboxPausedError: the inbox is paused; messages that are leased now may be redelivered.
+    :raises SourceError: they do not.
     """
-    status, reason = inbox.get("status"), inbox.get("paused_reason")
-    if status == FAILED:
-        raise InboxUnusableError(name_of(inbox_id, conn_id), reason)
-    if status == DELETING:
-        raise NotFoundError(f"Inbox {name_of(inbox_id, conn_id)!r} is being deleted", status=404)
-    if status == PAUSED:
-        paused = InboxPausedError("the inbox is paused", status=409)
-        paused.paused_reason = reason or paused.paused_reason
-        raise paused
+    if (problem := problem_of(inbox, name_of(inbox_id, conn_id), conn_id)) is not None:
+        raise SourceError(problem) from None

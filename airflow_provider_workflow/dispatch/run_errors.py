@@ -1,14 +1,12 @@
-"""What stops a dispatch: the state of the inbox, or what Airflow answers about a run."""
+"""What Airflow answers about a run: whether it rejects this one, or the runs of the target."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.client.advice import fix_of_pause
 from airflow_provider_workflow.client.wire import plain
 
 _ABOUT_ALL_RUNS = (401, 403, 408, 429)
@@ -34,40 +32,6 @@ class ServerFault(RunRejected):
 
 class TargetError(AirflowException):
     """No run of the DAG can be started at present, whatever the message."""
-
-
-class InboxUnusableError(AirflowFailException):
-    """
-    The inbox failed to initialize; only deleting and creating it again helps (docs/service.md 2.2).
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    """
-
-    def __init__(self, inbox: str, reason: str | None) -> None:
-        super().__init__(
-            f"Inbox {inbox!r} failed to initialize ({plain(reason or 'no reason given')})."
-            " Delete it and create it again."
-        )
-
-
-class InboxNotActiveError(AirflowException):
-    """
-    The inbox is paused and holds no more messages; new events are dropped until it is resumed.
-
-    :param inbox: id or name.
-    :param reason: its ``paused_reason``, or None.
-    :param conn_id: id of the Airflow connection.
-    """
-
-    def __init__(self, inbox: str, reason: str | None, conn_id: str) -> None:
-        name, connection = shlex.quote(plain(inbox)), shlex.quote(conn_id)
-        resume = f"airflow-workflow inbox resume {name} --conn-id {connection}"
-        fix = fix_of_pause(reason, resume=resume, recreate="delete it and create it again")
-        super().__init__(
-            f"Inbox {inbox!r} is paused ({plain(reason or 'no reason given')}), and new events are dropped."
-            f" What to do: {fix}"
-        )
 
 
 def error_of(dag_id: str, error: Any, argument: str = "trigger_dag_id") -> Exception:

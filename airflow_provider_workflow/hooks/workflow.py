@@ -285,6 +285,17 @@ class WorkflowHook(BaseHook):
         """Get an inbox with its ``status`` and ``paused_reason``."""
         return self._at(inbox, api.get_inbox)
 
+    def inbox_id(self, inbox: str) -> str:
+        """
+        The id of an inbox, with one request.
+
+        :param inbox: id or name.
+        :raises NotFoundError: there is no such inbox.
+        """
+        return (
+            self.get_inbox(inbox)["id"] if inboxes.is_id(inbox) else self.client.run(inboxes.look_up(inbox))
+        )
+
     def update_inbox(self, inbox: str, notification_url: str | None) -> types.Inbox:
         """Change the notification URL of an inbox; None removes it."""
         return self._at(inbox, partial(api.update_inbox, notification_url=notification_url))
@@ -305,7 +316,7 @@ class WorkflowHook(BaseHook):
 
     def list_messages(self, inbox: str) -> list[types.ListedMessage]:
         """List all messages of an inbox, including quarantined ones, without payloads."""
-        return self.client.run(inboxes.all_messages(self.get_inbox(inbox)["id"]))
+        return self.client.run(inboxes.all_messages(self.inbox_id(inbox)))
 
     def lease_messages(
         self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300

@@ -15,8 +15,7 @@ from airflow_provider_workflow.operators.base import (
     WorkflowOperator,
     retries_transient_errors,
 )
-from airflow_provider_workflow.source import SourceProblem, problem_of_error, reading_pause
-from airflow_provider_workflow.types import BY_USER
+from airflow_provider_workflow.source import SourceError, SourceProblem, problem_of_error, reading_pause
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -75,6 +74,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         ]
         checks_source = bool(own or not notices)
         counts = Counts()
+        self._reports_quarantine = not notices
         problem = self._drain(context, counts, checks_source=checks_source)
         alarms = [notice for notice in own if notice[0].get("alarm")]
         if alarms:
@@ -91,7 +91,12 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
     def _drain(self, context: Context, counts: Counts, *, checks_source: bool) -> SourceProblem | None:
         """Work on the messages that there are; return the problem of the source, if it has one."""
         on_paused = self.on_paused if checks_source else "log"
-        self._worker = dispatcher = self._new_dispatcher(context, counts=counts, checks_source=checks_source)
+        self._worker = dispatcher = self._new_dispatcher(
+            context,
+            counts=counts,
+            checks_source=checks_source,
+            reports_quarantine=self._reports_quarantine,
+        )
         try:
             log.log(*drain_inbox(dispatcher, on_paused=on_paused))
         except Exception as error:
@@ -172,20 +177,15 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int
     :return: why leasing ended, as the level and the text of a log line.
     :raises TargetError: no runs of the target DAG can be started; the leased messages are released, except
         the one that was rejected.
-    :raises InboxNotActiveError: the service has paused the inbox, and ``on_paused`` is ``fail``.
+    :raises SourceError: the inbox has no messages, and no events arrive in it; not if it is only paused, by a
+        user or with ``on_paused`` ``log``.
     """
-    from airflow_provider_workflow.client.errors import InboxPausedError
-    from airflow_provider_workflow.client.wire import plain
-    from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
-
     try:
         drained = dispatcher.drain()
-    except InboxPausedError as paused:
-        if on_paused == "fail" and paused.paused_reason != BY_USER:
-            conn_id = dispatcher.hook.workflow_conn_id
-            raise InboxNotActiveError(dispatcher.inbox, paused.paused_reason, conn_id) from None
-        reason = plain(paused.paused_reason)
-        return logging.WARNING, f"Inbox {dispatcher.inbox} is paused: {reason}"
+    except SourceError as error:
+        if error.problem.is_alarm(on_paused):
+            raise
+        return logging.WARNING, error.problem.text
     if dispatcher.unreachable is not None:
         raise dispatcher.unreachable
     return logging.INFO, f"Inbox {dispatcher.inbox}: {drained.value}"

@@ -15,6 +15,7 @@ from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, 
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom, retries_transient_errors
 from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
+from airflow_provider_workflow.source import problem_of
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
 
 if TYPE_CHECKING:
@@ -41,24 +42,29 @@ def change_inbox(
     :param inbox: id or name.
     :param change: the call that changes it.
     :param already: states that count as success although the service answers 409.
-    :raises InboxUnusableError: the inbox failed to initialize.
+    :raises AirflowFailException: the inbox failed to initialize.
     :raises ConflictError: the inbox is in a state that this call cannot change.
     """
     from airflow_provider_workflow.client.wire import plain
-    from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 
     try:
         changed = change(inbox)
     except ConflictError:
         changed = hook.get_inbox(inbox)
-        if changed["status"] == FAILED:
-            raise InboxUnusableError(inbox, changed.get("paused_reason")) from None
+        _check_initialized(changed, inbox, hook)
         if changed["status"] not in already:
             raise
         log.info("Inbox %s is %s already; nothing to do", inbox, plain(changed["status"]))
     else:
         log.info("Inbox %s is %s now", inbox, plain(changed["status"]))
     return changed
+
+
+def _check_initialized(inbox: types.Inbox, name: str, hook: WorkflowHook) -> None:
+    """:raises AirflowFailException: the inbox failed to initialize, which no retry corrects."""
+    problem = problem_of(inbox, name, hook.workflow_conn_id)
+    if problem is not None and inbox["status"] == FAILED:
+        raise AirflowFailException(problem.text)
 
 
 def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: Any) -> types.Subscription:
@@ -132,17 +138,15 @@ def settled_inbox(
     :param timeout: maximum seconds to wait.
     :param wait_until_active: False also returns an inbox that is still ``initializing``.
     :raises AirflowFailException: an inbox of this name has another subscription.
-    :raises InboxUnusableError: the service could not subscribe it.
+    :raises AirflowFailException: the service could not subscribe it.
     :raises AirflowException: it was not active in time.
     """
-    from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 
     deadline, pause = clock.now() + timeout, FIRST_PAUSE_SECONDS
     while True:
         inbox = ensure_inbox(hook, name, subscription, notification_url)
         status = inbox["status"]
-        if status == FAILED:
-            raise InboxUnusableError(name, inbox.get("paused_reason"))
+        _check_initialized(inbox, name, hook)
         # An inbox that is being deleted still has the name.
         if status in SETTLED_STATES or (not wait_until_active and status != DELETING):
             return inbox
@@ -328,7 +332,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         Ensure the inbox, and wait for it.
 
         :raises AirflowFailException: an inbox of this name has another subscription; both are in the text.
-        :raises InboxUnusableError: the service could not subscribe it.
+        :raises AirflowFailException: the service could not subscribe it.
         :raises AirflowException: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
         """

@@ -20,7 +20,6 @@ from fastapi.responses import Response
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.advice import DROPPED, fix_of_pause, why_silent
 from airflow_provider_workflow.client.inboxes import count_messages
 from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.database import dag_runs
@@ -30,10 +29,10 @@ from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer
 from airflow_provider_workflow.plugin.service import Fields, text
+from airflow_provider_workflow.source import problem_of
 
 log = logging.getLogger(__name__)
 
-RECREATE = "delete it and create it again"
 RECENT = timedelta(hours=1)
 MOST_COUNTED = 5_000
 """Runs of the last hour that are counted for a connection, the newest ones."""
@@ -122,16 +121,13 @@ def _silent(
 
     :param is_whole: these are all inboxes of the connection.
     """
-    silent = [
-        {
-            "inbox": inbox["id"],
-            "title": inbox["name"] or inbox["id"],
-            "why": why,
-            "dags": inbox["listeners"],
-        }
-        for inbox in inboxes
-        if (why := why_silent(inbox))
-    ]
+    silent: list[Fields] = []
+    for inbox in inboxes:
+        title = inbox["name"] or inbox["id"]
+        problem = problem_of(inbox, title, connection_id)
+        if problem is not None and problem.is_alarm() and problem.fix:
+            source = {"inbox": inbox["id"], "title": title, "why": problem.state}
+            silent.append({**source, "dags": inbox["listeners"]})
     if is_whole:
         names = {name for inbox in inboxes for name in (inbox["id"], inbox["name"])}
         silent += [
@@ -155,11 +151,9 @@ def _failing(dag_ids: tuple[str, ...]) -> Fields:
 
 
 def _inbox(shown: Fields) -> Fields:
-    reason = RECREATE if shown["status"] == "initialization_failure" else None
-    if shown["status"] == "paused":
-        fix = fix_of_pause(shown["paused_reason"], resume="press Resume", recreate=RECREATE)
-        reason = f"{fix}; {DROPPED}"
-    return {**shown, "paused_text": reason}
+    """An inbox with what is wrong with it, and the fix."""
+    problem = problem_of(shown, shown["id"], "", resume="press Resume")
+    return {**shown, "paused_text": f"{problem.state}. {problem.fix}" if problem and problem.fix else None}
 
 
 def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None) -> Listeners:

@@ -28,7 +28,7 @@ from airflow_provider_workflow.options import (
     check_keeps_messages,
     check_sensor_options,
 )
-from airflow_provider_workflow.source import reading_pause
+from airflow_provider_workflow.source import SourceError, reading_pause
 from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
     _has_waited = False
     _least_interval: float = 0
     _requested_wait: float = 0
-    _paused_reason: str | None = None
-    _pause: SourceProblem | None = None
-    """The problem that the last poll found without an error: the service has paused the inbox."""
+    _paused: SourceProblem | None = None
+    """What the last poll found: a user or the service has paused the inbox."""
 
     def __init__(
         self,
@@ -251,7 +250,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         value, problem = None, None
         try:
             value = self._poll(context, lease)
-            problem = self._pause
+            problem = self._paused if self._paused and self._paused.is_alarm(self.on_paused) else None
         except Exception as error:
             problem = problem_of_error(error)
             if problem is None or problem.may_be_away:
@@ -345,7 +344,6 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
         A transient error of a lease request counts as an empty inbox.
         """
-        from airflow_provider_workflow.client.errors import InboxPausedError
         from airflow_provider_workflow.dispatch.receiving import Receiver
         from airflow_provider_workflow.dispatch.routing import Routes
 
@@ -354,18 +352,28 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None
-        reason_before, self._paused_reason, self._pause = self._paused_reason, None, None
+        paused_before, self._paused = self._paused, None
         try:
             if self.trigger_dag_id is None:
                 routes = Routes(None, self.match)
                 self._worker = Receiver(self.hook, self.inbox, routes, context, self.counts, self._task)
                 value: Any = self._receive(self._worker, lease)
             else:
-                self._worker = self._new_dispatcher(context, self._failed_polls, counts=self.counts)
+                self._worker = self._new_dispatcher(
+                    context,
+                    self._failed_polls,
+                    counts=self.counts,
+                    reports_quarantine=not self.deferrable,
+                )
                 value = self._dispatch(self._worker, lease)
-        except InboxPausedError as paused:
-            self._paused_reason = paused.paused_reason
-            value = self._paused(is_new=self._paused_reason != reason_before)
+        except SourceError as error:
+            if error.problem.kind != PAUSED:
+                raise
+            self._paused = error.problem
+            if self._paused != paused_before:
+                log.warning("%s", error)
+            done = self.counts.handled > 0 and self.trigger_dag_id is not None
+            value = self.counts.result if done else None
         # Received messages are returned first, or a rejected one would hold up the others.
         at_the_end = value is None if self.trigger_dag_id is None else value is not None
         if self.counts.causes and self.on_rejected == "fail" and at_the_end:
@@ -401,32 +409,31 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         from airflow_provider_workflow.dispatch.lease import lease_once
 
         try:
-            inbox_id = self.hook.get_inbox(self.inbox)["id"]
+            inbox_id = self.hook.inbox_id(self.inbox)
             count, seconds = self.limits.of_returned(attempt), self.limits.lease_seconds
             lease = lease_once(self.hook, inbox_id, count, seconds, margin=0)
+        except SourceError:
+            self._report_quarantined(inbox_id)
+            raise
         except WorkflowError as error:
             if not error.transient:
                 raise
             self._unreachable(error)
             return None
+        if lease is None:
+            self._report_quarantined(inbox_id)
         self._health.succeeded()
         return lease
 
-    def _paused(self, *, is_new: bool) -> DispatchResult | None:
-        from airflow_provider_workflow.client.wire import plain
-        from airflow_provider_workflow.source import problem_of
+    def _report_quarantined(self, inbox_id: str) -> None:
+        """Report quarantined messages; while the sensor is deferred, its trigger does."""
+        from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 
-        reason = self._paused_reason or ""
-        if self.on_paused == "fail":
-            state = {"status": PAUSED, "paused_reason": reason}
-            self._pause = problem_of(state, self.inbox, self.workflow_conn_id)
-        if is_new:
-            log.warning("Inbox %s is paused: %s", self.inbox, plain(reason))
-        done = self.counts.handled > 0 and self.trigger_dag_id is not None
-        return self.counts.result if done else None
+        if not self.deferrable:
+            check_quarantine(self.hook, inbox_id)
 
     @cached_property
     def _health(self) -> InboxHealth:
         from airflow_provider_workflow.triggers.polling import InboxHealth
 
-        return InboxHealth(self.inbox, log)
+        return InboxHealth(self.inbox, self.workflow_conn_id, log)

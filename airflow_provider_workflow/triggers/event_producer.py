@@ -25,9 +25,10 @@ from airflow_provider_workflow.client import any_json, api
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.delivery import Delivery
-from airflow_provider_workflow.dispatch.lease import HeldLease, check_source
+from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.source import SourceError, problem_of
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
     InboxHealth,
@@ -138,7 +139,7 @@ class InboxProducer(SharedStreamProducer):
     async def open_stream(self) -> AsyncIterator[tuple[Batch, Batch]]:
         """Yield batches without end, those of two leases ``min_interval`` apart."""
         options = self.options
-        health = InboxHealth(options.inbox, log)
+        health = InboxHealth(options.inbox, options.workflow_conn_id, log)
         await clock.async_sleep(GATHER_SECONDS)
         while True:
             try:
@@ -191,17 +192,21 @@ class InboxProducer(SharedStreamProducer):
         """Lease once; None if there are no messages."""
         inbox_id, options = source.inbox["id"], self.options
         conn_id = options.workflow_conn_id
+        lease = None
         try:
             call = api.lease_messages(inbox_id, options.lease_limit, options.lease_seconds)
             answer = await source.client.send(call)
+            attributes = answer.get("inbox_attributes") or {}
             lease = HeldLease.of(inbox_id, answer, options.lease_seconds, conn_id)
-            if lease is None:
-                await check_quarantine_in_loop(source.client, inbox_id)
-                check_source(inbox_id, conn_id, answer.get("inbox_attributes") or {})
         except InboxPausedError as paused:
-            health.seen({"status": types.PAUSED, "paused_reason": paused.paused_reason})
-            return None
-        health.seen(answer.get("inbox_attributes") or {})
+            attributes = {"status": types.PAUSED, "paused_reason": paused.paused_reason}
+        problem = problem_of(attributes, options.inbox, conn_id)
+        if lease is None:
+            await check_quarantine_in_loop(source.client, inbox_id)
+            if problem is not None and problem.kind != types.PAUSED:
+                raise SourceError(problem)
+        if attributes.get("status") != types.FAILED:  # one that has a last lease
+            health.seen(attributes)
         return lease
 
     # The outcome of the messages

@@ -15,6 +15,7 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.source import (
     RANDOM,
     Alarm,
+    SourceError,
     SourceProblem,
     problem_of,
     problem_of_error,
@@ -106,14 +107,13 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         :raises WorkflowError: a permanent error that is not of the source.
         """
         from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-        from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
         from airflow_provider_workflow.triggers.polling import InboxHealth, opened
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
         if self.hold_seconds > 0:
             yield TriggerEvent(POLL)
             return
-        health = InboxHealth(self.inbox, log)
+        health = InboxHealth(self.inbox, self.workflow_conn_id, log)
         while True:
             try:
                 async with opened(self, health) as source:
@@ -126,7 +126,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
                     health.succeeded()
                     yield TriggerEvent({**event, "alarm": self._alarm.record()})
                     return
-            except (WorkflowError, InboxUnusableError) as error:
+            except (WorkflowError, SourceError) as error:
                 if isinstance(error, TransportError) and error.permanent:
                     # The CA file may be newer than this client; the task reads it again.
                     yield TriggerEvent({**POLL, "alarm": self._alarm.record()})
@@ -152,13 +152,13 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         """
         Lease once; return the event to fire, or None to continue waiting.
 
-        :raises InboxUnusableError: the inbox failed to initialize.
-        :raises NotFoundError: the inbox is being deleted, or does not exist.
+        :raises SourceError: the inbox failed to initialize, or is being deleted.
+        :raises NotFoundError: the inbox does not exist.
         """
         from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
         from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-        from airflow_provider_workflow.dispatch.lease import HeldLease, check_source
+        from airflow_provider_workflow.dispatch.lease import HeldLease
         from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
         from airflow_provider_workflow.types import FAILED, PAUSED
 
@@ -168,17 +168,14 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
             attributes = answer.get("inbox_attributes") or {}
             lease = HeldLease.of(inbox_id, answer, self.lease_seconds, self.workflow_conn_id)
-            if lease is None:
-                check_source(inbox_id, self.workflow_conn_id, attributes)
         except InboxPausedError as paused:
             attributes = {"status": PAUSED, "paused_reason": paused.paused_reason}
-        is_paused = attributes.get("status") == PAUSED
-        problem = None
-        if not is_paused or self.on_paused == "fail":
-            problem = problem_of(attributes, self.inbox, self.workflow_conn_id)
+        problem = problem_of(attributes, self.inbox, self.workflow_conn_id)
+        if problem is not None and problem.kind != PAUSED and lease is None:
+            raise SourceError(problem)
         if attributes.get("status") != FAILED:  # one that has a last lease
             health.seen(attributes)
-        if problem is None:
+        if problem is None or not problem.is_alarm(self.on_paused):
             self._alarm.sound()
         elif (event := self._found(problem)) is not None and lease is None:
             return event

@@ -154,7 +154,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
         self._started_at = clock.now()
         schedule = NoticeSchedule(self.renotify_seconds)
-        health = polling.InboxHealth(self.inbox, log)
+        health = polling.InboxHealth(self.inbox, self.workflow_conn_id, log)
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
@@ -164,9 +164,9 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         is_alarm = False
                         if clock.monotonic() >= state_due:
                             health.seen(inbox)
-                            is_alarm = await self._is_alarm(
-                                problem_of(inbox, self.inbox, self.workflow_conn_id), schedule
-                            )
+                            problem = problem_of(inbox, self.inbox, self.workflow_conn_id)
+                            problem = problem if problem and problem.is_alarm() else None
+                            is_alarm = await self._is_alarm(problem, schedule)
                             state_due = clock.monotonic() + reading_pause()
                         is_due = schedule.is_due(await self._available(source)) or is_alarm
                         health.succeeded()

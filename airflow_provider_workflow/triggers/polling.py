@@ -17,9 +17,8 @@ from airflow_provider_workflow.client import api, event_stream, inboxes
 from airflow_provider_workflow.client.errors import WorkflowError, requested_wait
 from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.config import max_event_streams
-from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.source import reading_pause
+from airflow_provider_workflow.source import SourceError, problem_of, reading_pause
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
@@ -53,11 +52,13 @@ class InboxHealth:
     A series of errors that lasts five minutes is an ERROR once, and its end is logged at INFO.
 
     :param inbox: id or name.
+    :param conn_id: id of the Airflow connection.
     :param log: logger of the trigger.
     """
 
-    def __init__(self, inbox: str, log: logging.Logger) -> None:
+    def __init__(self, inbox: str, conn_id: str, log: logging.Logger) -> None:
         self._inbox = plain(inbox)
+        self._conn_id = conn_id
         self.log = log
         self.errors = 0
         self._since = 0.0
@@ -106,18 +107,15 @@ class InboxHealth:
         Log a state that has changed.
 
         :param inbox: ``status`` and ``paused_reason``, as far as the service sends them.
-        :raises InboxUnusableError: the inbox failed to initialize.
+        :raises SourceError: the inbox failed to initialize.
         """
-        status, reason = inbox.get("status"), inbox.get("paused_reason")
-        if status == types.FAILED:
-            raise InboxUnusableError(self._inbox, reason)
-        level = logging.INFO
-        if status == types.PAUSED:
-            level = logging.WARNING
-            status = f"paused ({reason or 'no reason given'}): new events are dropped until it is resumed"
-        if status and status != self._state:
-            self.log.log(level, "Inbox %s is %s", self._inbox, plain(str(status)))
-            self._state = status
+        problem = problem_of(inbox, self._inbox, self._conn_id)
+        if problem is not None and inbox["status"] == types.FAILED:
+            raise SourceError(problem)
+        state = problem.text if problem else f"Inbox {self._inbox} is {plain(str(inbox.get('status')))}"
+        if inbox.get("status") and state != self._state:
+            self.log.log(logging.WARNING if problem else logging.INFO, "%s", state)
+            self._state = state
 
 
 class Waits:

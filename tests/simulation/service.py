@@ -72,6 +72,9 @@ class Hook:
         exchange.close()
         return "", list(self._call("list", lambda process, sent_at: [], ""))
 
+    def inbox_id(self, inbox: str) -> str:
+        return str(self.get_inbox(inbox)["id"])
+
     def get_inbox(self, inbox: str) -> dict[str, Any]:
         def effect(process: Process, sent_at: float) -> dict[str, Any]:
             found = self.world.store.inboxes.get(self._id_of(inbox))

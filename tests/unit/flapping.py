@@ -181,6 +181,9 @@ class Service:
 
     release_messages = acknowledge_messages
 
+    def inbox_id(self, _: str) -> str:
+        return str(self.answered()["id"])
+
     def hurried(self) -> Service:
         return self
 

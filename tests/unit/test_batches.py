@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
-from airflow_provider_workflow.dispatch.run_errors import InboxNotActiveError
+from airflow_provider_workflow.source import SourceError
 from tests.unit.batching import NAMED, Function, batches, counts_of, retry
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
@@ -59,7 +59,7 @@ def test_a_paused_inbox_fails_the_task_unless_by_a_user_or_it_had_messages(bench
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
     assert batches(bench, Function()).run()["processed"]["count"] == 1
 
-    with pytest.raises(InboxNotActiveError, match="abandoned"):
+    with pytest.raises(SourceError, match="abandoned"):
         batches(bench, Function()).run()
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
     assert batches(bench, Function()).run()["batches"] == 0

@@ -16,8 +16,8 @@ from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch import dispatcher as dispatcher_module
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.results import Counts, Drained
-from airflow_provider_workflow.dispatch.run_errors import InboxUnusableError
 from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.source import SourceError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.workbench import TaskTimeout, Workbench
@@ -131,7 +131,7 @@ def test_no_run_is_started_in_the_last_30_s_of_a_lease(
 def test_an_inbox_that_failed_to_initialize_says_what_to_do(bench: Workbench) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
 
-    with pytest.raises(InboxUnusableError, match=r"'orders' .*subscribe_failed.* Delete it and create it"):
+    with pytest.raises(SourceError, match=r"'orders' .*subscribe_failed.* Delete it and create it"):
         bench.dispatcher().drain()
 
 

@@ -159,7 +159,7 @@ def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(bench: Workbench, 
 
 
 def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) -> None:
-    health = InboxHealth(INBOX, logging.getLogger("airflow_provider_workflow.test"))
+    health = InboxHealth(INBOX, "c", logging.getLogger("airflow_provider_workflow.test"))
     health.seen({"status": "paused", "paused_reason": HOSTILE})
     health.seen({"status": HOSTILE})
     fails(said, lambda: health.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))

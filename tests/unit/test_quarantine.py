@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.dispatch.quarantine import report_quarantined
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
+from airflow_provider_workflow.source import SourceError
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.test_inbox import fire, trigger
@@ -131,7 +131,7 @@ def test_a_paused_and_drained_inbox_is_looked_at_too(
 ) -> None:
     crash(bench, clock, "a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
-    with pytest.raises(InboxPausedError):
+    with pytest.raises(SourceError):
         bench.dispatcher().drain()
 
     assert len(alarms(caplog)) == 1

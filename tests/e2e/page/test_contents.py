@@ -34,7 +34,7 @@ def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
 
 
 def test_sources_without_events_are_named_above_everything_with_the_time_since(page, visit, api):
-    why = "the service has paused it (authentication)"
+    why = "paused (authentication): new events are dropped"
     silent = {"inbox": inbox(1)["id"], "title": HOSTILE, "why": why, "failing_since": "2026-11-23T09:00:00Z"}
     missing = {"inbox": None, "title": "oders", "why": "it does not exist", "failing_since": None}
     api.silent = [silent, missing]

@@ -258,7 +258,7 @@ def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
     doctor.emulator.store.inboxes.force(inbox_id, "initialization_failure", "subscribe_failed")
     found = doctor.examine()
     assert found.of("failed") == ["inbox orders"]
-    assert found["inbox orders"]["detail"] == "initialization_failure (subscribe_failed)"
+    assert found["inbox orders"]["detail"] == "failed to initialize (subscribe_failed)"
     fix = "delete it (airflow-workflow inbox delete orders), and create it again"
     assert found["inbox orders"]["fix"] == fix
 

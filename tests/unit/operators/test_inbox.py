@@ -94,7 +94,7 @@ def test_a_pause_by_a_user_or_where_asked_is_only_logged(
     bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
 
     assert dispatch(bench, **arguments)["started"]["count"] == 0
-    assert f"is paused: {reason}" in caplog.text
+    assert f"Inbox 'orders' is paused ({reason}), and new events are dropped" in caplog.text
 
 
 @pytest.mark.usefixtures("fake_clock")

@@ -104,8 +104,8 @@ def test_sources_without_events_are_named_with_the_time_since(
     silent = op.get(f"{API}/inboxes").json()["silent"]
 
     assert {source["title"]: (source["why"], source["failing_since"]) for source in silent} == {
-        "paused": ("the service has paused it (abandoned)", "2026-01-01T00:20:00+00:00"),
-        "broken": ("its setup failed", None),
+        "paused": ("paused (abandoned): new events are dropped", "2026-01-01T00:20:00+00:00"),
+        "broken": ("failed to initialize (no reason given)", None),
         "misspelt": ("it does not exist", None),
     }
     assert op.get(f"{API}/inboxes/fine").json()["silent"] == []

@@ -220,7 +220,7 @@ def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected: Emulato
     resumed = op.post(f"{API}/inboxes/{inbox}/resume", content="{", headers=typed).json()
 
     assert (paused["status"], paused["paused_reason"]) == ("paused", "user")
-    text = "a user paused it; to resume it: press Resume; new events are dropped meanwhile"
+    text = "paused (user): new events are dropped. a user paused it; to resume it: press Resume"
     assert paused["paused_text"] == text
     assert listed == {**paused, "listeners": [], "summary": None, "runs": {}}
     assert (resumed["status"], resumed["paused_text"], "listeners" in resumed) == ("active", None, False)

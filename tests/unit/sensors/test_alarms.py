@@ -281,7 +281,7 @@ def test_a_pause_by_a_user_or_where_asked_is_waited_out_and_the_reason_is_named(
     task = task_of(bench, on_paused=on_paused)
     deferral = task.execute()
 
-    assert f"Inbox orders is paused: {reason}" in caplog.text
+    assert f"Inbox 'orders' is paused ({reason}), and new events are dropped" in caplog.text
     assert done(task.resume(deferral, event_of(deferral))) == ["a"]
 
 
