@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SECOND_LEASE = 4
-"""Messages of a lease after one message was decided about."""
-
 
 @dataclass
 class LeaseSize:
     """
     The number of messages of the next lease of one try of a task.
 
-    - The first lease has one message, the second up to four, and each further one up to twice as many as the
-      one before *decided* about: their runs were started or found, or they were rejected.
+    - The first lease has one message, and each further one up to twice as many as the one before *decided*
+      about: their runs were started or found, or they were rejected.
     - After a lease with a redelivered message whose run was started only now, one message again: nothing
       explains how its earlier delivery ended, so a message may be killing the process.
     - Each failed try halves the largest lease, as the try may have been killed by its size.
@@ -50,4 +47,4 @@ class LeaseSize:
         if not is_explained:
             self._size = 1
         elif requested >= self.next:
-            self._size = max(1, SECOND_LEASE if decided == 1 else 2 * decided)
+            self._size = max(1, 2 * decided)

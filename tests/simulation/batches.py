@@ -48,6 +48,7 @@ class BatchPlan:
     :param at: seconds after the beginning at which each message is put.
     :param tasks: how many tasks work on the inbox in parallel.
     :param memory: messages of a lease that a process can hold; a larger one kills it. None for any number.
+    :param memory_of_function: messages of a call that the function can hold; more of them kill its process.
     """
 
     kinds: dict[str, str]
@@ -61,7 +62,8 @@ class BatchPlan:
     poll_seconds: float
     call_seconds: float
     seconds_a_message: float
-    memory: int | None
+    memory: int | None = None
+    memory_of_function: int | None = None
     omits_counts: bool = False
 
 
@@ -92,7 +94,7 @@ def choose(seed: int) -> BatchPlan:
         poll_seconds=random.choice((20.0, 120.0, 600.0)),
         call_seconds=random.choice((0.05, 0.3, 2.0)),
         seconds_a_message=random.choice((0.0, 0.05, 0.3)),
-        memory=random.choice((None, None, 3, 10, 40)),
+        memory_of_function=random.choice((None, None, 3, 10, 40)),
     )
 
 
@@ -200,6 +202,10 @@ class BatchTask:
         world, plan = self.world, self.world.plan
         ids = [message["id"] for message in messages]
         world.note(process, "calls", ids)
+        if plan.memory_of_function is not None and len(ids) > plan.memory_of_function:
+            world.note(process, "is killed by", f"a call with {len(ids)} messages")
+            world.scheduler.kill(process)
+            raise Killed
         for message_id in ids:
             world.scheduler.pause(plan.seconds_a_message)
             if plan.kinds[message_id] == KILLS:

@@ -38,7 +38,7 @@ def test_not_more_messages_are_leased_than_allowed(bench: Workbench) -> None:
     function = Function()
     batches(bench, function, max_messages=4).run()
 
-    assert function.ids == [["a"], ["b", "c", "d"]]
+    assert function.ids == [["a"], ["b", "c"], ["d"]]
     assert bench.states == {"e": "available"}
 
 
@@ -239,11 +239,11 @@ def test_leases_grow_to_the_size_of_a_batch_and_after_a_failed_try_to_half_and_t
     bench: Workbench, attempt: int, seconds: int
 ) -> None:
     bench.ti.try_number = attempt
-    bench.put(*"abcdefghi")
+    bench.put(*"abcdefghijklm")
     batches(bench, Function(), lease_limit=6 * attempt).run()
 
     leases = [(body["lease_limit"], body["lease_seconds"]) for body in bench.sent("lease")]
-    assert leases == [(1, seconds), (4, 300), (6, 300), (6, 300)]
+    assert leases == [(1, seconds), (2, 300), (4, 300), (6, 300), (6, 300)]
 
 
 def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before(bench: Workbench) -> None:
@@ -259,19 +259,19 @@ def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before
 def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called(bench: Workbench) -> None:
     states: list[dict[str, str]] = []
     function = Function(meanwhile=lambda ids: states.append(bench.states))
-    bench.put("new1")
+    bench.put("new1", "new2", "new3")
     bench.put("old1", "old2", "old3", lease_count=1)
-    bench.put("new2", "new3", "new4", "new5")
+    bench.put("new4", "new5", "new6")
     batches(bench, function).run()
 
     assert function.ids == [
-        *(["new1"], ["old3"], ["new2"], ["old1"]),
-        *(["old2"], ["new3"], ["new4", "new5"]),
+        *(["new1"], ["new2", "new3"], ["old3"], ["new4"], ["old1"]),
+        *(["old2"], ["new5"], ["new6"]),
     ]
-    assert bench.lease_sizes == [1, 4, 1, 1, 1, 4, 4]
+    assert bench.lease_sizes == [1, 2, 4, 1, 1, 1, 2, 2]
     # While the first of them is called the others are not held.
-    leased = {message_id for message_id, status in states[1].items() if status == "leased"}
-    assert leased == {"old3", "new2"}
+    leased = {message_id for message_id, status in states[2].items() if status == "leased"}
+    assert leased == {"old3", "new4"}
     assert bench.states == {}
 
 
@@ -373,7 +373,7 @@ def test_of_a_batch_with_failed_messages_the_others_are_acknowledged(bench: Work
 
     with pytest.raises(BatchError) as raised:
         batches(bench, function).run()
-    assert function.ids == [["a"], ["b", "c", "d", "e"]]
+    assert function.ids == [["a"], ["b", "c"], ["d", "e"]]
     assert bench.states == {"b": "leased", "d": "leased"}
     assert f"2 messages failed without an acknowledgement: b: {NAMED}; d: {NAMED}" in str(raised.value)
 

@@ -208,7 +208,7 @@ def test_a_lease_is_as_large_as_the_pace_of_airflow_allows(bench: Workbench, fak
     dispatcher.drain()
 
     # In half of the 30 s in which a lease of 60 s may start runs.
-    assert bench.lease_sizes[:4] == [1, 4, 7, 7]
+    assert bench.lease_sizes[:5] == [1, 2, 4, 7, 7]
     assert len(bench.supervisor.started) == len(set(bench.supervisor.started)) == 60
     assert bench.states == {}
 
@@ -219,7 +219,7 @@ def test_after_a_lease_that_began_slowly_larger_ones_follow(bench: Workbench, fa
     bench.supervisor.on_start = lambda: fake_clock.advance(next(pauses))
     bench.dispatcher(lease_seconds=60).drain()
 
-    assert bench.lease_sizes[:5] == [1, 1, 4, 8, 16]
+    assert bench.lease_sizes[:5] == [1, 1, 2, 4, 8]
 
 
 def test_a_slow_check_of_the_source_costs_no_rejected_message_its_lease(

@@ -222,4 +222,4 @@ def test_messages_that_have_their_runs_are_leased_as_fast_as_others(bench: Workb
     dispatcher.drain()
 
     assert dispatcher.counts.result["repeated"]["count"] == 40
-    assert bench.lease_sizes[before:] == [1, 4, 8, 16, 32, 22]
+    assert bench.lease_sizes[before:] == [1, 2, 4, 8, 16, 32, 18]

@@ -17,8 +17,8 @@ def sizes(size: LeaseSize, leases: int) -> list[int]:
 
 
 def test_leases_grow_from_one_message_to_the_limit() -> None:
-    assert sizes(LeaseSize(100), 8) == [1, 4, 8, 16, 32, 64, 100, 100]
-    assert sizes(LeaseSize(3), 3) == [1, 3, 3]
+    assert sizes(LeaseSize(100), 8) == [1, 2, 4, 8, 16, 32, 64, 100]
+    assert sizes(LeaseSize(3), 3) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("attempt", "largest"), [(1, 100), (2, 50), (3, 25), (6, 3), (7, 1), (1_000, 1)])
@@ -39,11 +39,11 @@ def test_a_lease_that_capacity_kept_small_leaves_the_size_as_it_was() -> None:
     size = LeaseSize(100)
     sizes(size, 4)
     size.add_lease(3, 3, is_explained=True)
-    assert size.next == 32
+    assert size.next == 16
 
 
 def test_after_a_delivery_that_nothing_explains_leases_begin_with_one_message_again() -> None:
     size = LeaseSize(100)
     sizes(size, 5)
     size.add_lease(64, 64, is_explained=False)
-    assert sizes(size, 3) == [1, 4, 8]
+    assert sizes(size, 3) == [1, 2, 4]
