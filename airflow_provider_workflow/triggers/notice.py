@@ -155,13 +155,13 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         self._started_at = clock.now()
         schedule = NoticeSchedule(self.renotify_seconds)
         health = polling.InboxHealth(self.inbox, self.workflow_conn_id, log)
+        is_alarm = False  # an alarm is due, and its notice was not made yet
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
                 async with polling.opened(self, health) as source:
                     inbox, state_due = source.inbox, -math.inf
                     while inbox["id"] == source.inbox["id"]:  # else a new one has its name
-                        is_alarm = False
                         if clock.monotonic() >= state_due:
                             health.seen(inbox)
                             problem = problem_of(inbox, self.inbox, self.workflow_conn_id)
@@ -173,6 +173,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                         if is_due:
                             source.waits.reset()
                             yield self._event(source.inbox["id"], is_alarm=is_alarm)
+                            is_alarm = False
                         least = LEAST_NOTICE_SECONDS if is_due else polling.LEAST_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
                         await source.waits.wait(least, due)
@@ -182,8 +183,11 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             except Exception as error:
                 pause = health.failed(error)
                 problem = None if getattr(error, "transient", False) else _problem_of(error)
-            if problem is not None and await self._is_alarm(problem, schedule):
+            if problem is not None:
+                is_alarm |= await self._is_alarm(problem, schedule)
+            if is_alarm:
                 yield self._event("", is_alarm=True)
+                is_alarm = False
             await clock.async_sleep(pause)
 
     async def _is_alarm(self, problem: SourceProblem | None, schedule: NoticeSchedule) -> bool:

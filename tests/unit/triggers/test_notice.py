@@ -351,6 +351,21 @@ async def test_while_the_service_has_paused_the_inbox_there_is_an_alarm_and_agai
     assert [alarm - alarms[0] for alarm in alarms] == pytest.approx(after, abs=65)
 
 
+@pytest.mark.parametrize("status", [503, 404])
+async def test_there_is_an_alarm_though_the_messages_cannot_be_listed(
+    bench: Workbench, day: Day, status: int
+) -> None:
+    def pause() -> None:
+        bench.service.store.inboxes.force(bench.inbox_id, "paused", "upstream_failures")
+        bench.service.fault("status", operation="list_messages", status=status, times=None)
+
+    day.at(100, pause)
+    [(second, payload)] = await day.events(trigger(), until=3600)
+
+    assert payload["alarm"] is True
+    assert 160 <= second < 300
+
+
 async def test_a_gauge_is_0_while_the_source_is_silent(bench: Workbench, day: Day, counted: Counted) -> None:
     inboxes = bench.service.store.inboxes
     day.at(100, lambda: inboxes.force(bench.inbox_id, "paused", "authentication"))
