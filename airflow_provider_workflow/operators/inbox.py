@@ -44,7 +44,8 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
     to initialize, or the credentials are rejected, at two readings at least 60 s apart, the task fails
     without a retry. A task that is the first to see that works on, and reads again, for up to 3 minutes.
     Until the inbox was sound for an hour a task fails again every 6 hours; the others work on the messages
-    that there are, and are skipped. After a notice of an alarm the task fails with the notice's problem.
+    that there are, and are skipped. After a notice of an alarm the task fails with the notice's problem,
+    unless that is a pause and ``on_paused`` is ``log``.
 
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
@@ -113,14 +114,19 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         """
         Fail for the newest alarm of the watcher, which has decided that it is due.
 
+        The watcher does not know ``on_paused``: with ``log`` its alarm of a paused inbox fails nothing.
+
         :param problem: what this task itself found.
         :raises AirflowFailException: it found a problem too, or the notice is recent.
         """
+        reported = notice.get("problem")
+        noticed = SourceProblem.of(reported) or SourceProblem("unusable", "see its log")
+        if problem is None and noticed.kind == "paused" and self.on_paused == "log":
+            log.warning("Inbox %s: %s", self.inbox, noticed.text)
+            return
         if problem is None and clock.now() - noticed_at > MAX_NOTICE_AGE_SECONDS:
             log.info("Inbox %s: the source was in trouble, and is sound again", self.inbox)
             return
-        reported = notice.get("problem")
-        noticed = SourceProblem.of(reported) or SourceProblem("unusable", "see its log")
         self._found(problem or noticed, context)
         if problem is not None:
             self._raise_alarm(context, problem.text)

@@ -378,6 +378,20 @@ def test_an_alarm_of_more_than_ten_minutes_ago_fails_the_task_only_if_the_proble
         dispatch(bench, noticed(True, seconds_ago=601))
 
 
+@pytest.mark.parametrize("kind", ["paused", "missing"])
+def test_of_the_alarms_only_that_of_a_pause_is_logged_where_asked(
+    bench: Workbench, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    bench.put("a")
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    events = noticed(True, problem={**PROBLEM, "kind": kind})
+    with nullcontext() if kind == "paused" else pytest.raises(AirflowFailException, match="in trouble"):
+        dispatch(bench, events, on_paused="log")
+
+    assert bench.supervisor.started == ["a"]
+    assert (kind == "paused") is ("WARNING" in caplog.text and PROBLEM["text"] in caplog.text)
+
+
 class TestRunsOnATimeSchedule:
     """A DAG whose runs dispatch what there is, each hour or each minute."""
 
