@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_workflow.emulator.rules.queues import Messages
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.triggers.conftest import PATIENCE_SECONDS, Triggerer, being_deleted, beside, event_trigger
@@ -81,6 +82,21 @@ async def test_a_paused_inbox_is_said_to_be_so_once_and_waited_for(
     assert triggerer.stored_ids() == ["a", "b"]
     assert caplog.text.count("is paused (abandoned)") == 1
     assert caplog.text.count("Inbox orders is active") == 1
+
+
+@pytest.mark.parametrize("status", ["initialization_failure", "deleting", "paused"])
+async def test_a_lease_is_used_whatever_its_inbox_is_like(
+    bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    messages = bench.service.store.messages
+    attributes = {"inbox_attributes": {"status": status, "paused_reason": "subscribe_failed"}}
+    monkeypatch.setattr(messages, "lease", lambda *given: {**Messages.lease(messages, *given), **attributes})
+    bench.put("a")
+    triggerer.start(event_trigger())
+    await triggerer.work(30)
+
+    assert triggerer.stored_ids() == ["a"]
+    assert bench.states == {}
 
 
 async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
