@@ -369,6 +369,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         except SourceError as error:
             if error.problem.kind != PAUSED:
                 raise
+            self._health.succeeded()  # the service has answered
             self._paused = error.problem
             if self._paused != paused_before:
                 log.warning("%s", error)

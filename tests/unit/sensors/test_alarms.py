@@ -123,6 +123,24 @@ def test_a_problem_that_passes_within_a_minute_fails_nothing(
     assert done(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
 
 
+def test_a_trouble_of_a_poking_sensor_is_over_after_an_hour_of_a_pause_by_a_user(
+    bench: Workbench, pauses: FakeClock
+) -> None:
+    def reject_once() -> None:
+        bench.service.fault("status", operation="lease", status=403, times=1)
+
+    def arrive() -> None:
+        bench.service.store.inboxes.force(bench.inbox_id, "active")
+        bench.put("a")
+
+    reject_once()
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
+    pauses.at(pauses.start + 2 * HOUR, reject_once)
+    pauses.at(pauses.start + 2.1 * HOUR, arrive)
+
+    assert done(task_of(bench, deferrable=False).execute()) == ["a"]
+
+
 @SOURCES
 def test_the_run_after_that_fails_again_after_six_hours_and_not_before(
     bench: Workbench, fake_clock: FakeClock, fault: Callable[[Workbench], str]
