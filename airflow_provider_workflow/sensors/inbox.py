@@ -357,7 +357,6 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             if self.trigger_dag_id is None:
                 routes = Routes(None, self.match)
                 self._worker = Receiver(self.hook, self.inbox, routes, context, self.counts, self._task)
-                value: Any = self._receive(self._worker, lease)
             else:
                 self._worker = self._new_dispatcher(
                     context,
@@ -365,7 +364,14 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
                     counts=self.counts,
                     reports_quarantine=not self.deferrable,
                 )
-                value = self._dispatch(self._worker, lease)
+        except ValueError:
+            # A template may have another value than before the deferral.
+            if lease is not None:
+                lease.release(self.hook, lease.message_ids)
+            raise
+        try:
+            process: Any = self._receive if self.trigger_dag_id is None else self._dispatch
+            value = process(self._worker, lease)
         except SourceError as error:
             if error.problem.kind != PAUSED:
                 raise

@@ -174,6 +174,21 @@ def test_a_pause_hides_no_error_of_the_target_that_is_probed(bench: Workbench, r
 @pytest.mark.parametrize(
     "arguments", [{}, {"trigger_dag_id": None, "acknowledge": "manual"}], ids=["with runs", "with messages"]
 )
+def test_an_expression_that_is_invalid_since_the_deferral_fails_the_task_and_releases_the_lease(
+    bench: Workbench, arguments: dict[str, Any]
+) -> None:
+    bench.put("a")
+    task = Task(bench, match="{{ var.value.match }}", **arguments)
+    task.sensor.match = "payload.n =="
+
+    with pytest.raises(ValueError, match="match is no valid JMESPath expression"):
+        task.sensor.resume_execution("resume", {"event": task.leased()}, task.context)
+    assert bench.states == {"a": "available"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"trigger_dag_id": None, "acknowledge": "manual"}], ids=["with runs", "with messages"]
+)
 def test_a_task_that_was_ended_before_it_resumed_releases_the_lease_of_its_trigger(
     bench: Workbench, arguments: dict[str, Any]
 ) -> None:
