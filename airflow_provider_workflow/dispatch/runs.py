@@ -304,14 +304,16 @@ class TaskRuns:
         conf = {**self._of_task, **conf}
         inbox_id, message_id = _identity(conf)
         source = {"inbox": inbox_id or "", "conn_id": str(conf.get("connection_id"))}
-        facts = {"dag_id": dag_id, "run_id": run_id, "dead_letter": "message" not in conf}
+        is_dead_letter = "message" not in conf
+        facts = {"dag_id": dag_id, "run_id": run_id, "dead_letter": is_dead_letter}
         with observers.attempt(
             "start_run", **source, message_ids=[message_id or ""], trace_context=context, facts=facts
         ):
             try:
                 refusal = trigger_dag_run(dag_id, run_id, conf, note)
             except _rejections() as error:
-                raise error_of(dag_id, error) from None
+                argument = "dead_letter_dag_id" if is_dead_letter else "trigger_dag_id"
+                raise error_of(dag_id, error, argument) from None
             except _NO_ANSWER as error:
                 raise _target_error(dag_id, error) from None
             except (ValueError, OverflowError, RecursionError) as error:

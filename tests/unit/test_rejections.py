@@ -326,6 +326,19 @@ def test_what_neither_dag_takes_is_left_to_its_lease_and_both_causes_are_told(
     assert "import_errors" in dispatcher.counts.rejected_text()
 
 
+def test_a_dead_letter_dag_that_is_deleted_meanwhile_is_named_with_its_argument(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.allow_dead_letters()
+    bench.supervisor.refuse("bad", REJECTED)
+    bench.supervisor.refuse("dead__bad", api_error(404, "not_found"))
+    bench.put("bad", lease_count=2)
+    bench.put("good")
+    drained(bench)
+
+    assert "The DAG 'dead' was not found. Deploy it, or correct dead_letter_dag_id" in caplog.text
+
+
 def test_no_dead_letter_is_started_for_a_message_that_is_no_longer_held(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
