@@ -113,10 +113,10 @@ class Rejections:
 
         If that fails, the message is left to its lease: a lost answer does not say that there is none.
         """
-        if self.dead_letters is None or lease.seconds_left() <= 0:
-            return
-        if self.dead_letters.start(delivery, dag_id, Reason.UNDECIDED, KILLS):
-            self.finish(lease, delivery.id)
+        if self.dead_letters is not None and lease.seconds_left() > 0:
+            self._start_dead_letter(
+                self.dead_letters, Refusal(delivery, lease, dag_id, KILLS), Reason.UNDECIDED
+            )
 
     def _try_dead_letter(self, refusal: Refusal, reason: Reason) -> bool:
         """
@@ -133,11 +133,14 @@ class Rejections:
             or lease.seconds_left() <= 0
         ):
             return False
-        if self.dead_letters.start(delivery, refusal.dag_id, reason, refusal.cause):
-            self.finish(lease, delivery.id)
+        self._start_dead_letter(self.dead_letters, refusal, reason)
+        return True
+
+    def _start_dead_letter(self, letters: DeadLetters, refusal: Refusal, reason: Reason) -> None:
+        if letters.start(refusal.delivery, refusal.dag_id, reason, refusal.cause):
+            self.finish(refusal.lease, refusal.delivery.id)
         else:
             observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
-        return True
 
     def _leave(self, refusal: Refusal) -> None:
         """Leave a message to its lease."""

@@ -30,6 +30,9 @@ OF_DISPATCH = faults(
         "Rejections._try_dead_letter": {
             "start a dead letter after the lease has ended": never("seconds_left"),
             "start a dead letter of a message that may have a run": never("may_have_run"),
+        },
+        "Rejections._start_dead_letter": {
+            "acknowledge a message without its dead letter": always("start"),
             "do not acknowledge a dead letter": dropped("finish"),
         },
         "DeadLetters.start": {
@@ -58,9 +61,6 @@ OF_DISPATCH = faults(
             "start no dead letter of a message that kills the process": becomes(
                 "delivery.count > LAST_SAFE_DELIVERY", "False"
             ),
-        },
-        "Rejections.bury_undecided": {
-            "acknowledge an undecided message without its dead letter": always("start"),
         },
         "LeaseSize.next": {
             "lease as many messages as allowed at once": becomes("min(self._size, _)", "self.limit"),
