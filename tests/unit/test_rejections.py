@@ -296,8 +296,9 @@ def test_a_message_that_may_have_a_run_becomes_no_dead_letter(bench: Workbench) 
     ("unmatched", "buried"), [("lease", {}), ("dead_letter", {"b": ("unmatched", None)})]
 )
 def test_an_unmatched_message_becomes_one_only_if_that_was_chosen(
-    bench: Workbench, unmatched: str, buried: Any
+    bench: Workbench, unmatched: str, buried: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     bench.allow_dead_letters(unmatched=unmatched)
     bench.put("a", lease_count=1)
     bench.put("b", lease_count=2)
@@ -306,6 +307,8 @@ def test_an_unmatched_message_becomes_one_only_if_that_was_chosen(
     letters = bench.dead_letters.items()
     assert {message: (conf["reason"], conf["target_dag_id"]) for message, conf in letters} == buried
     assert set(bench.states) == {"a", "b"} - set(buried)
+    said = [message for message in "ab" if f"message {message}, which is left to its lease" in caplog.text]
+    assert said == [*bench.states], "no line says so of a dead letter"
 
 
 def test_what_neither_dag_takes_is_left_to_its_lease_and_both_causes_are_told(
