@@ -88,10 +88,14 @@ class Rejections:
     def leave_unmatched(self, delivery: Delivery, lease: HeldLease) -> None:
         """No route takes a message: it is left to its lease, or becomes a dead letter."""
         rules = self.dead_letters.rules if self.dead_letters is not None else None
-        is_wanted = rules is not None and rules.unmatched == "dead_letter"
-        if rules is not None and is_wanted and rules.is_due(delivery, Fault.MESSAGE):
-            if self._try_dead_letter(Refusal(delivery, lease, None, NO_ROUTE), Reason.UNMATCHED):
-                return
+        refusal = Refusal(delivery, lease, None, NO_ROUTE)
+        if (
+            rules is not None
+            and rules.unmatched == "dead_letter"
+            and rules.is_due(delivery, Fault.MESSAGE)
+            and self._try_dead_letter(refusal, Reason.UNMATCHED)
+        ):
+            return
         text = "Inbox %s: no route takes message %s, which is left to its lease"
         log.log(self._unmatched_level, text, self.inbox, plain(delivery.id))
         self._unmatched_level = logging.DEBUG  # of the further ones
