@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +17,7 @@ from airflow.sdk import DAG
 from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
-from sqlalchemy import select, text
+from sqlalchemy import null, select, text, update
 
 from airflow_provider_workflow.airflow_internals import create_dag_run
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -56,6 +58,15 @@ class Database:
             session.flush()
             SerializedDagModel.write_dag(lazy, bundle_name=BUNDLE, session=session)
         self.change(dag.dag_id, **{"is_paused": False, **columns})
+
+    def compress_dags(self) -> None:
+        """Store all DAGs as ``[core] compress_serialized_dags`` does."""
+        stored = SerializedDagModel.__table__
+        with create_session() as session:
+            for dag in session.scalars(select(SerializedDagModel)).all():
+                compressed = zlib.compress(json.dumps(dag.data).encode())
+                change = update(stored).where(stored.c.id == dag.id)
+                session.execute(change.values(data=null(), data_compressed=compressed))
 
     def add_connection(self, connection: Connection) -> None:
         with create_session() as session:

@@ -8,12 +8,15 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow import settings
 from airflow.models.errors import ParseImportError
 from airflow.sdk import DAG, AssetWatcher
 from airflow.utils.session import create_session
+from sqlalchemy import create_engine
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.assets import create_asset
@@ -118,6 +121,7 @@ def test_a_name_that_stdout_cannot_encode_is_escaped(doctor: Doctor, database: D
         ("password", "wrong-secret", "token", "(invalid_client): Unknown client or wrong secret. -> correct"),
         ("password", "demo-secret ", "token", "-> the client secret begins or ends with a space: remove"),
         ("scope", "workflow", "token", "for workflow; trigger inboxes need external -> set Scope to ext"),
+        ("scope", "unknown", "token", "(invalid_scope): scope is missing or not known. -> set Scope to ext"),
         ("host", "http://127.0.0.1:1", "inbox_api", "-> check Base URL and Inbox path, and the network"),
         ("host", "https://127.0.0.1:1", "inbox_api", "Inbox path (https unless the URL says http), and"),
         ("grant", "refresh_token", "user_tokens", "-> run: airflow-workflow login --conn-id workflow_"),
@@ -140,6 +144,13 @@ def test_a_scope_granted_in_part_and_a_misspelt_field(doctor: Doctor, scripted: 
     assert found["token"]["detail"].endswith("issued for external, not for promotions:write")
     assert found["inbox_api"]["detail"].endswith("; there are no inboxes yet")
     assert "connection: the field 'tiemout' of Extra has no effect; did you mean 'timeout'?" in found.shown
+
+
+def test_a_token_without_a_scope_has_the_requested_one(doctor: Doctor, scripted: ScriptedServer) -> None:
+    scripted.token = answer(200, {"access_token": "a"})
+    scripted.answers = [answer(200, {"results": [], "next": None})]
+    found = doctor.examine({"oauth_url": f"{scripted.url}/token"}, host=scripted.url)["token"]
+    assert (found["status"], found["detail"]) == ("ok", "the token was issued for external")
 
 
 @pytest.mark.parametrize(
@@ -211,6 +222,21 @@ def test_a_database_out_of_reach_is_skipped_which_is_no_success_unless_it_is_lef
         assert found["database"]["detail"] == "it cannot be read from here: OSError"
         assert "(--no-airflow)" in found["database"]["fix"]
         assert "\n0 failed, 0 warnings, 1 skipped, 4 ok\n" in found.shown
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("path", ["a-secret/airflow.db", "empty.db"], ids=["out of reach", "not migrated"])
+def test_a_database_that_sqlalchemy_cannot_query_is_skipped_too(
+    doctor: Doctor, tmp_path: Path, path: str
+) -> None:
+    settings.Session.remove()
+    settings.Session.configure(bind=create_engine(f"sqlite:///{tmp_path}/{path}"))
+
+    found = doctor.examine()
+
+    assert (found.of("skipped"), found.of("failed")) == (["database"], [])
+    assert found["database"]["detail"] == "it cannot be read from here: OperationalError"
+    assert "a-secret" not in found.shown
 
 
 def test_deployed_dags_that_cannot_be_read_are_a_failure(
@@ -391,6 +417,16 @@ def test_an_account_of_many_inboxes_is_examined_in_part(
     assert sum(each["check"].startswith("inbox ") for each in found.findings) == 3
 
 
+def test_an_inbox_of_many_messages_is_counted_in_part_and_says_so(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PAGES", 2)
+    doctor.emulator.store.configure(page_size=2)
+    doctor.emulator.put("orders", *range(5))
+    found = doctor.examine()["inbox orders"]
+    assert found["detail"] == "active; 4 available, 0 leased, 0 quarantined, among the first 4"
+
+
 def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None:
     doctor.emulator.fault("status", operation="list_messages", status=500, times=None)
     found = doctor.examine()
@@ -440,6 +476,13 @@ def test_the_newest_version_of_a_dag_counts(doctor: Doctor, database: Database) 
     database.add_dag("after")
     database.deploy(listening("listen", inbox="orders", trigger_dag_id="after"))
     assert doctor.examine()["dags"]["detail"].endswith("listener listen, target after")
+
+
+def test_compressed_serialized_dags_are_read(doctor: Doctor, database: Database) -> None:
+    database.add_dag("handle")
+    database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
+    database.compress_dags()
+    assert doctor.examine()["dags"]["detail"].endswith("listener listen, target handle")
 
 
 @pytest.mark.parametrize(
