@@ -66,6 +66,21 @@ def test_no_more_messages_are_leased_than_there_is_room_for_and_one_task_may_han
     assert "the limit of messages or of 10 minutes is reached" in shown.err
 
 
+def test_people_see_a_table_of_the_outcomes_and_why_it_ended(cli: Cli, emulator: EmulatorServer) -> None:
+    put(emulator, "a", "b")
+
+    shown = cli(*DRAIN)
+
+    assert [[cell.strip() for cell in line.split("|")] for line in shown.out.splitlines()[2:]] == [
+        ["started", "2", "a"],
+        ["existing", "0", ""],
+        ["repeated", "0", ""],
+        ["rejected", "0", ""],
+        ["dead_lettered", "0", ""],
+    ]
+    assert (shown.code, shown.err) == (0, "Inbox orders: the inbox has no more messages.\n")
+
+
 def test_a_rejected_message_is_named_and_holds_up_no_other(
     cli: Cli, emulator: EmulatorServer, at_start: list[Any]
 ) -> None:

@@ -84,6 +84,16 @@ def test_for_people_a_long_value_is_cut_and_a_name_like_a_number_stays(shown: Sh
         assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value
 
 
+def test_no_id_is_cut_or_wrapped_however_narrow_the_terminal_is(
+    shown: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "10")
+    ids = [f"0b6c2c8e-7f3a-4a52-9d0b-{number:012}" for number in range(3)]
+    text = shown("table", None, [{"id": inbox_id, "why": "a long reason " * 10} for inbox_id in ids])
+    assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == ids
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_that_airflow_knows_is_masked(shown: Show, form: str) -> None:
     mask_secret("secret-of-this-test")

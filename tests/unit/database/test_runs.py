@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow import settings
 from airflow.api.common import trigger_dag
 from airflow.models.dagrun import DagRun
 from airflow.sdk import Param
 from airflow.utils.session import create_session
-from sqlalchemy import select, text, update
+from sqlalchemy import create_engine, select, text, update
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from airflow_provider_workflow.airflow_internals import create_dag_run, database_session, is_started_by_hand
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import CLOCK_SKEW, DatabaseRuns, MissingDagError, Selection
+from airflow_provider_workflow.database.dag_runs import (
+    CLOCK_SKEW,
+    ENTRIES,
+    DatabaseRuns,
+    MissingDagError,
+    Selection,
+    with_replays,
+)
 from airflow_provider_workflow.database.inbox_uses import inbox_uses
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError
-from airflow_provider_workflow.dispatch.runs import Start
-from tests.unit.cli.burying import Burying
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start
+from tests.unit.cli.burying import INBOX_ID, Burying
+from tests.unit.cli.burying import start as start_run
 from tests.unit.cli.database import Database, listening
 
 RUN_ID = "workflow__a"
 CONF = {"inbox_id": "i", "message": {"id": "a"}}
+DEAD_LETTERS = Selection(DEAD_LETTER_PREFIX)
 
 
 @pytest.mark.usefixtures("handle")
@@ -61,6 +72,32 @@ def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, n
 
     expected = list(reversed(run_ids)) if newest_first else run_ids
     assert [run.run_id for page in pages for run in page] == expected
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: [list(with_replays(page)) for page in dag_runs.pages(DEAD_LETTERS, ENTRIES, size=10)],
+        lambda: dag_runs.named(DEAD_LETTERS, ENTRIES, ["a"]),
+        lambda: dag_runs.counts_by_dag(DEAD_LETTERS),
+    ],
+    ids=["list", "find", "count"],
+)
+def test_no_list_of_dead_letters_reads_the_conf_of_a_run(buried: Burying, read: Callable[[], object]) -> None:
+    buried.bury("a")
+    start_run("a", INBOX_ID)
+    whole_confs: list[str] = []
+    bind: Any = settings.Session.session_factory.kw["bind"]
+    engine = create_engine(bind.url, json_deserializer=whole_confs.append)
+    settings.Session.remove()
+    settings.Session.configure(bind=engine)
+
+    assert read()
+
+    assert whole_confs == []
+    with database_session() as session:
+        session.scalars(select(DagRun.conf)).all()
+    assert len(whole_confs) == 2, "each conf that is read is noticed"
 
 
 @pytest.mark.usefixtures("handle")
