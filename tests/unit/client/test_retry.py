@@ -167,6 +167,27 @@ def test_a_date_of_the_service_without_a_zone_is_in_utc(form: str) -> None:
         assert Answer(429, {"retry-after": opens_at, "date": date}, b"").retry_after() == 60
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "soon",
+        "nan",
+        "-5",
+        "1e5",
+        "9" * 400,
+        "\0",
+        "Wed, 99 May 2033 03:33:20 GMT",
+        "1 May 99999999999 03:33",
+    ],
+)
+def test_no_value_of_a_header_is_a_crash(value: str) -> None:
+    names = ("retry-after", "date", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+    for headers in (dict.fromkeys(names, value), {"retry-after": value}, {"retry-after": "5", "date": value}):
+        seconds = Answer(429, headers, b"").retry_after()
+        assert seconds is None or 0 <= seconds <= 1e12
+
+
 @pytest.mark.parametrize("status", [202, 500])
 def test_retry_after_delays_no_calls_with_a_status_other_than_429_and_503(
     status: int, scripted: ScriptedServer

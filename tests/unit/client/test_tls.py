@@ -63,6 +63,14 @@ def test_a_connection_that_verifies_nothing_is_named_once_and_not_with_each_requ
         assert "a-secret" not in text
 
 
+def test_where_certificates_are_verified_or_there_is_no_tls_nothing_is_warned_of(
+    ca: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for url, verify in (("https://a", ca), ("https://a", True), ("http://a", False)):
+        Settings(url, "i", "s", f"{url}/t", verify=verify, connection_id=f"{url}, {verify}").tls()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 def test_a_server_that_speaks_no_tls_is_named(make_send: MakeSender, scripted: ScriptedServer) -> None:
     scripted.greeting = b"220 this is mail\r\n" * 10
     url = scripted.url.replace("http:", "https:")

@@ -21,6 +21,7 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.settings import USER_GRANT
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
+from airflow_provider_workflow.client.wire import host_of
 from tests.unit.client.calls import SOME_ID, SUBSCRIPTION
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -54,6 +55,18 @@ def test_a_name_that_does_not_resolve_means_nothing_was_sent(make_send: MakeSend
     error = fails(make_send(scripted.settings(base_url="http://nowhere.invalid")))
     assert not error.sent
     assert str(error).startswith("nowhere.invalid cannot be reached: ")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://api.example.com/v2/guess?client_id=x", "api.example.com"),
+        ("http://user:password@host:81/", "host:81"),
+        ("http://[::1]:81/", "[::1]:81"),
+    ],
+)
+def test_errors_name_a_service_by_host_and_port_alone(url: str, name: str) -> None:
+    assert host_of(url) == name
 
 
 @contextmanager

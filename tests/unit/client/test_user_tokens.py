@@ -308,6 +308,16 @@ def test_a_stored_token_is_used_and_renewed_once_when_it_is_refused_and_no_token
     assert [secret for secret in secrets if secret in caplog.text] == []
 
 
+def test_a_renewed_token_that_is_refused_too_is_sent_once_more_and_not_renewed_again(
+    as_user: MakeSender, emulator: EmulatorServer
+) -> None:
+    send = as_user(store=MemoryStore(logged_in(emulator)))
+    emulator.fault("status", operation="list_inboxes", times=None, status=401)
+    with pytest.raises(AuthenticationError):
+        send(api.list_inboxes())
+    assert (emulator.count("token"), emulator.count("list_inboxes")) == (1, 3)
+
+
 def test_a_lost_answer_ends_in_an_error_that_names_the_cure_and_no_secret(
     as_user: MakeSender, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
