@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -93,6 +94,24 @@ async def test_listeners_of_one_inbox_share_a_stream_that_outlives_the_one_who_o
         for listener in (second, third):
             assert await is_woken_up(listener)
         assert emulator.count("events") == 1
+
+
+async def test_no_stream_outlives_the_session_on_which_it_was_opened(
+    settings: Settings, inbox: str, emulator: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    """Equal settings may mean two sessions: a file of certificates can change meanwhile."""
+    tokens, tls = TokenCache(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    async with AsyncExitStack() as later:
+        other = await later.enter_async_context(shared_session(tls, STREAMS))
+        async with shared_session(None, STREAMS) as session:
+            clients = [AsyncWorkflowClient(settings, of, tokens=tokens) for of in (session, other)]
+            async with listen(clients[0], inbox, STREAMS) as first:
+                assert await is_woken_up(first)
+                listener = await later.enter_async_context(listen(clients[1], inbox, STREAMS))
+        assert session.closed
+        assert await is_woken_up(listener)
+        emulator.put("orders", {})
+        assert await is_woken_up(listener)
 
 
 async def test_an_inbox_beyond_the_limit_is_not_listened_to(

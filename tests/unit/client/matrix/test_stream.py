@@ -50,14 +50,18 @@ class Heard:
         return "; ".join(text for text, is_so in complaints.items() if is_so)
 
 
-Hear = Callable[[Script], Awaitable[Heard]]
+Hear = Callable[..., Awaitable[Heard]]
 
 
 @pytest.fixture
 def hear(caplog: pytest.LogCaptureFixture) -> Hear:
-    """Listens to a stream of a service of its own until it is first left alone."""
+    """
+    Listens to a stream of a service of its own until it is first left alone.
 
-    async def once(script: Script) -> Heard:
+    With the answer of the token endpoint it has no token before.
+    """
+
+    async def once(script: Script, token: Script | None = None) -> Heard:
         caplog.clear()
         caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.event_stream")
         left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -69,10 +73,11 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
         tokens, fake = TokenCache(), FakeClock()
         fake.meanwhile = meanwhile
         with use(fake), ScriptedServer() as service:
-            service.script(script)
+            service.script(script, token=token)
             settings = service.settings()
             warm = AccessToken("warm-token", fake.monotonic() + 3000, fake.monotonic() + 3600)
-            tokens.put(token_key(settings, settings.scope), warm)
+            if token is None:
+                tokens.put(token_key(settings, settings.scope), warm)
             async with shared_session(settings.tls(), 10) as session:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
                 async with listen(client, f"{SOME_ID}\n", streams=1) as bell:
@@ -145,6 +150,16 @@ async def test_no_redirect_is_followed(hear: Hear, elsewhere: ScriptedServer) ->
         heard = await hear(head + location + b"\r\n\r\n")
         found[title] = heard.complaint(FIVE_MINUTES, says)
     assert elsewhere.connections == 0
+    check(found)
+
+
+async def test_without_a_token_the_stream_is_not_requested(hear: Hear) -> None:
+    found = {}
+    for status in STATUSES:
+        heard = await hear(b"", token=answer(status))
+        pause = SHORTLY if status == 429 or status >= 500 else FIVE_MINUTES
+        says = f"The request for an access token was answered with {status}"
+        found[str(status)] = heard.complaint(pause, says, sent=0)
     check(found)
 
 
