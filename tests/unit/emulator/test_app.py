@@ -101,6 +101,16 @@ def test_the_token_endpoint_takes_every_form(
     assert (token["expires_in"], token["token_type"], token["scope"]) == (36000, "Bearer", "external")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"--b\r\nrubbish", b"--b\r\nContent-Disposition: form-data\r\n\r\na part without a name\r\n--b--"],
+)
+def test_a_malformed_form_is_an_empty_one(api: Api, body: bytes) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    refused = api("POST", "/oauth/token", auth=BASIC, data=body, headers=headers)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
+
+
 def test_the_page_repeats_its_parameters_and_no_markup(api: Api) -> None:
     page = api("GET", "/v2/authorize", params=QUERY)
     assert page.status_code == 200

@@ -182,6 +182,38 @@ def test_a_message_without_an_id_ends_with_its_whole_lease_only(store: Store, in
     assert store.messages.acknowledge(inbox_id, lease["lease_id"])["acked_id"]
 
 
+def test_a_number_and_its_text_name_the_same_message(store: Store, inbox_id: str) -> None:
+    store.messages.put(inbox_id, [{}, {}], ids=[17, 18])
+    lease_id = store.messages.lease(inbox_id)["lease_id"]
+    (released,) = store.messages.release(inbox_id, lease_id, ["17"])["results"]
+    assert released["id"] == 17
+
+
+def test_a_state_can_be_forced_and_a_pause_has_its_reason_and_time(store: Store, inbox_id: str) -> None:
+    inbox = store.inboxes.force(inbox_id, "paused", "authentication")
+    assert (inbox.status, inbox.paused_reason) == ("paused", "authentication")
+    assert inbox.paused_at == store.clock.now()
+    assert store.inboxes.force(inbox_id, "active").paused_at is None
+
+
+SUBSCRIPTION = {"app_key": "ShopAPI@1.0.0", "action_key": "order", "inputs": {}, "connection_id": None}
+
+
+def test_inboxes_without_a_name_do_not_clash(store: Store) -> None:
+    assert store.inboxes.create(None, SUBSCRIPTION).id != store.inboxes.create(None, SUBSCRIPTION).id
+
+
+@pytest.mark.parametrize(("order", "names"), [("oldest", ["a", "b"]), ("newest", ["c", "b"])])
+def test_a_page_holds_its_part_of_the_list_in_the_order_of_the_settings(
+    store: Store, order: str, names: list[str]
+) -> None:
+    store.configure(list_order=order)
+    for name in "abc":
+        store.inboxes.open(name)
+    count, listed = store.inboxes.page(2, 0)
+    assert (count, [inbox.name for inbox in listed]) == (3, names)
+
+
 def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> None:
     given = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
     (message_id,) = store.messages.put(inbox_id, [{}], attributes=given)
