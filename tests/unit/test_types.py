@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch import results
+from airflow_provider_workflow.dispatch.blame import Reason
+from airflow_provider_workflow.dispatch.dead_letters import conf_of
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.types import DispatchResult, LeasedMessage, Message
+from airflow_provider_workflow.types import DeadLetter, DispatchResult, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
 
 PACKAGE = "airflow_provider_workflow"
@@ -139,5 +141,9 @@ def test_a_message_has_the_fields_of_its_type() -> None:
     assert set(replaced) == Message.__required_keys__ | Message.__optional_keys__
 
 
-def test_a_result_has_the_fields_of_its_type() -> None:
+def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
+    letter = conf_of(
+        Delivery.of("inbox", LEASED), "workflow_default", "handle", Reason.REJECTED, "gone", "run"
+    )
+    assert set(letter) == set(DeadLetter.__annotations__)
     assert {"inbox_id", *results.Counts().result} == set(DispatchResult.__annotations__)

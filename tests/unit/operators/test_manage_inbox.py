@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowException, AirflowFailException
 from airflow.providers.standard.operators.python import PythonOperator
 
-from airflow_provider_workflow.client.errors import ConflictError, TransportError
+from airflow_provider_workflow.client.errors import ConflictError, NotFoundError, TransportError
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.manage_inbox import (
@@ -305,6 +305,12 @@ def test_a_state_that_it_cannot_lead_out_of_is_raised(
 
     with pytest.raises(ConflictError, match=state):
         run(operator, inbox)
+
+
+@pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])
+def test_an_inbox_that_is_not_there_is_raised(connected: EmulatorServer, operator: Any) -> None:
+    with pytest.raises(NotFoundError, match="'missing'"):
+        run(operator, "missing")
 
 
 def test_an_inbox_that_failed_to_initialize_says_what_to_do(connected: EmulatorServer, inbox: str) -> None:

@@ -182,6 +182,13 @@ def test_the_page_stays_small():
     assert sum(sizes.values()) < MOST_BYTES, sizes
 
 
+def test_each_module_that_is_imported_is_there_and_each_one_is_imported():
+    modules = {each.name: each.read_text() for each in STATIC.glob("*.js")}
+
+    imported = {name for text in modules.values() for name in re.findall(r'from "\./([^"]+)"', text)}
+    assert imported == set(modules) - {"inboxes.js"}
+
+
 def test_no_text_is_ever_made_into_markup():
     unsafe = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|eval\(")
 
