@@ -166,6 +166,11 @@ def test_every_counter_has_a_scenario() -> None:
     assert told == {*observers.COUNTERS, observers.RATE_LIMITED.rpartition(".")[2]}
 
 
+def test_the_stats_of_this_airflow_take_a_counter_and_a_gauge() -> None:
+    """The other tests replace them."""
+    observers.send_metrics(observers.Event("leased", INBOX, "c", count=2, facts={observers.AGE: 1.5}))
+
+
 def test_a_429_is_counted_for_its_family_of_calls(
     bench: Workbench, fake_clock: FakeClock, counted: Counted
 ) -> None:

@@ -299,6 +299,18 @@ def test_what_may_be_missing_is_no_list_and_not_empty(
             operator.execute({**context, "dag_run": SimpleNamespace(conf={})})
 
 
+def test_the_fix_that_the_error_names_keeps_a_name_as_it_is_written(bench: Workbench) -> None:
+    bench.service.open_inbox("1.10")
+    bench.service.put("1.10", {"n": 1}, ids=["a"])
+    make = lambda **fix: WorkflowInboxDispatchOperator(inbox="1.10", **fix, **ROUTED)  # noqa: E731
+    operator, context = rendered(make, None, bench.ti)
+    with pytest.raises(ValueError, match="or render_template_as_native_obj=False on the task"):
+        operator.execute(context)
+
+    operator, context = rendered(lambda: make(render_template_as_native_obj=False), None, bench.ti)
+    assert operator.execute(context)["started"]["ids"] == ["a"]
+
+
 def test_a_dead_letter_dag_that_a_template_yields_is_not_the_target(bench: Workbench) -> None:
     arguments = {"inbox": "orders", "dead_letter_dag_id": TEMPLATE, **ROUTED}
     operator, context = rendered(lambda: WorkflowInboxDispatchOperator(**arguments), "handle", bench.ti)
