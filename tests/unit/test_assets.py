@@ -158,3 +158,35 @@ def test_a_run_whose_id_is_not_known_is_not_named(bench: Workbench, strange: str
     facet = facets(dispatched(bench)).run_facets[lineage.FACET]
 
     assert (facet.started, facet.startedRunIds) == (1, [])
+
+
+def test_without_openlineage_a_task_starts_its_runs_and_only_its_lineage_fails(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("airflow.providers.openlineage", "airflow.providers.openlineage.extractors"):
+        monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type, unused-ignore]
+    bench.put("a")
+    operator = dispatched(bench)
+
+    assert [set(conf) for conf in bench.supervisor.runs.values()] == [
+        {"connection_id", "inbox_id", "message"}
+    ]
+    with pytest.raises(ImportError):
+        facets(operator)
+
+
+def test_a_started_run_names_the_task_that_started_it(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_parent(conf: dict[str, Any], ti: Any) -> dict[str, Any]:
+        return {**conf, "openlineage": {"parentJobName": ti.dag_id}}
+
+    # Airflow's own; it names no parent without OpenLineage.
+    name = "safe_inject_openlineage_properties_into_dagrun_conf"
+    monkeypatch.setattr(f"airflow.providers.standard.utils.openlineage.{name}", with_parent)
+    bench.put("a")
+    dispatched(bench)
+
+    [conf] = bench.supervisor.runs.values()
+    assert conf["openlineage"] == {"parentJobName": bench.ti.dag_id}
+    assert {"connection_id", "inbox_id", "message"} < set(conf)
