@@ -90,6 +90,15 @@ def test_contributors_are_told_of_every_target_of_the_makefile() -> None:
     assert not [each for each in targets if each != "help" and f"make {each}" not in told]
 
 
+def test_every_target_that_a_page_names_is_one_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = [block for page in PAGES for block in blocks(page, "bash")]
+    code += [text for page in PAGES for text in re.findall(r"`(make [^`]+)`", prose(page))]
+    named = {target for text in code for target in re.findall(r"^make ([a-z0-9-]+)", text, re.MULTILINE)}
+    assert len(named) > 15
+    assert named - targets == set()
+
+
 def test_everything_public_is_in_the_reference() -> None:
     reference = "".join(text for page, text in PAGES.items() if page.startswith("docs/api/"))
     names = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ import airflow_provider_workflow
 from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.cli.main import main, parser, workflow_commands
 from airflow_provider_workflow.cli.tree import EXIT_CODES
-from tests.unit.documents import command
+from tests.unit.documents import PAGES, blocks, command, lines_of
 from tests.unit.loading import AIRFLOW, loaded
 from tests.unit.test_parse_weight import HEAVY
 
@@ -108,6 +109,15 @@ def test_wrong_usage_is_exit_code_2(wrong: tuple[str, ...], capsys: pytest.Captu
         main(wrong)
     assert stopped.value.code == 2
     assert "usage: airflow-workflow" in capsys.readouterr().err
+
+
+def test_each_command_of_a_page_is_one_of_the_tree() -> None:
+    lines = [line for page in PAGES for block in blocks(page, "bash") for line in lines_of(block)]
+    ours = [line for line in lines if line.startswith("airflow-workflow ")]
+
+    assert len(ours) > 20
+    for line in ours:
+        assert parser().parse_args(shlex.split(line, comments=True)[1:]), line
 
 
 def test_help_has_every_exit_code_and_the_version_is_that_of_the_package(
