@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import airflow
 import jsonschema
@@ -98,6 +99,15 @@ def test_airflow_finds_links_queues_triggers_options_and_assets() -> None:
     assert dict(manager.provider_configs)[NAME]["workflow"]["options"] == config.OPTIONS
     assert manager.asset_uri_handlers[SCHEME] is sanitize_uri
     assert manager.asset_factories[SCHEME] is create_asset
+
+
+def test_airflow_links_to_the_documentation_of_the_project() -> None:
+    """Without a URL its page of providers links to a page of Apache's site that does not exist."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    url = ProvidersManager().providers[NAME].data["documentation-url"]
+
+    assert url == project["urls"]["Documentation"]
+    assert not str(urlsplit(url).hostname).endswith("apache.org")
 
 
 @pytest.mark.slow

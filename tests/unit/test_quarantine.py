@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch.quarantine import report_quarantined
+from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop, report_quarantined
 from airflow_provider_workflow.dispatch.results import Drained
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
@@ -146,3 +147,42 @@ async def test_a_trigger_that_waits_raises_the_alarm_for_what_nobody_else_will_s
 
     assert len(alarms(caplog)) == 1
     assert bench.service.count("list_messages") == 1
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_trigger_that_is_ended_while_its_check_is_answered_ends(turns: int, bench: Workbench) -> None:
+    answered = asyncio.Event()
+
+    class Client:
+        settings = bench.hook.settings
+
+        async def run(self, listing: Any) -> tuple[list[Any], None]:
+            listing.close()
+            await answered.wait()
+            return [{"id": "a", "status": "available"}] * 300, None
+
+    async def wait() -> None:
+        await check_quarantine_in_loop(Client(), INBOX)  # type: ignore[arg-type]
+        await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    answered.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting}, timeout=10)
+    assert waiting.cancelled()
+
+
+def test_a_process_remembers_a_limited_number_of_reported_messages(
+    counted: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    page = [{"id": str(number), "status": "quarantined"} for number in range(100_100)]
+    report_quarantined(page, **WHERE)
+    report_quarantined(page[-1000:], **WHERE)
+    assert counted.totals == {"quarantined": 100_100}, "the last ones are remembered"
+
+    report_quarantined(page[:100], **WHERE)
+    assert counted.totals == {"quarantined": 100_200}, "the first ones are forgotten"
