@@ -9,6 +9,7 @@ import runpy
 import shlex
 import shutil
 import subprocess
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -178,6 +179,21 @@ def test_a_panel_has_a_description_and_asks_for_what_was_chosen() -> None:
         for query in queries(panel):
             assert 'conn_id=~"$conn_id"' in query, title
             assert 'inbox=~"$inbox"' in query or "rate_limited" in query, title
+
+
+def test_panels_have_numbers_of_their_own_and_fill_the_width_without_an_overlap() -> None:
+    panels = DASHBOARD["panels"]
+    places = [panel["gridPos"] for panel in panels]
+    cells = Counter(
+        (x, y)
+        for place in places
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    )
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert [cell for cell, count in cells.items() if count > 1] == []
+    assert max(place["x"] + place["w"] for place in places) == 24
 
 
 async def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(
