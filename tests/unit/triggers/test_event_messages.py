@@ -161,6 +161,20 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
     assert counted.totals["emitted"] == 1
 
 
+async def test_the_id_of_a_message_that_no_watcher_takes_adds_no_line_to_the_log(
+    bench: Workbench, triggerer: Triggerer, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a\nERROR forged\x1b[31m\u2028", payload={"n": 1})
+    triggerer.start(event_trigger(match=FAILS))
+    with caplog.at_level(logging.WARNING):
+        await triggerer.work(20)
+
+    texts = [record.getMessage() for record in caplog.records]
+    assert any("was rejected" in text for text in texts)
+    assert any("no watcher in this triggerer" in text for text in texts)
+    assert [text for text in texts if not text.isprintable()] == []
+
+
 async def test_a_message_that_match_fails_on_is_acknowledged_if_another_watcher_selects_it(
     bench: Workbench, triggerer: Triggerer
 ) -> None:
