@@ -175,6 +175,29 @@ def test_every_command_reads_the_required_fields_alone(
             assert "unexpected" not in said
 
 
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("inbox list", "archived"),
+        ("inbox show", "archived"),
+        ("inbox messages", "frozen"),
+        ("inbox lease", "archived"),
+        ("templates", "retired"),
+    ],
+)
+def test_words_that_are_new_are_shown_as_they_are(
+    command: str, word: str, service: EmulatorServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = {"status": "archived", "paused_reason": "meteor"}
+    show(service, **state)
+    lease(service, {"id": MESSAGE, "status": "frozen"}, inbox_attributes=state)
+    answer(service, "list_messages", 200, {"results": [{"id": MESSAGE, "status": "frozen"}]})
+    answer(service, "templates", 200, [{"id": 1, "status": "retired"}])
+    main([*command.split(), *COMMANDS[command]])
+
+    assert word in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("is_odd", [False, True])
 async def test_the_inbox_trigger_hands_over_such_a_message(is_odd: bool, service: EmulatorServer) -> None:
     if is_odd:
