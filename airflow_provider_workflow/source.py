@@ -90,7 +90,7 @@ class SourceProblem:
     @classmethod
     def of(cls, stored: Any) -> SourceProblem | None:
         """The problem in an event of a trigger or a notice; None if that has none."""
-        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.text import plain
 
         if not isinstance(stored, Mapping):
             return None
@@ -99,7 +99,7 @@ class SourceProblem:
 
     def described(self) -> dict[str, str]:
         """The problem as JSON, for an event."""
-        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.text import plain
 
         return {"kind": self.kind, "text": plain(self.text, MAX_TEXT)}
 
@@ -131,7 +131,7 @@ def problem_of(
     :param resume: how to resume it, if not by a command.
     :param recreate: how to delete it and create it again.
     """
-    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.text import plain
 
     status, reason = inbox.get("status"), inbox.get("paused_reason")
     shown = plain(str(reason or "no reason given"))

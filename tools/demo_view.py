@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 from tools.demo_messages import STEPS, Messages, Row
 
 SHOWN = 14

@@ -23,11 +23,11 @@ from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.advice import INBOX_SCOPE, SCOPE_FIX, reason_of
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 from airflow_provider_workflow.source import problem_of
+from airflow_provider_workflow.text import plain
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}

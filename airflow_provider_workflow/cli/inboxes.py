@@ -20,8 +20,8 @@ from airflow_provider_workflow.client.errors import (
     NotFoundError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 PAGES = 5

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 
 Row = Mapping[str, Any]
 

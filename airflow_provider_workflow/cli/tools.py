@@ -24,8 +24,8 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.hooks.user_tokens import variable_name
+from airflow_provider_workflow.text import one_line, plain
 
 SHOWN_CHARACTERS = 4
 """The last characters of a token: enough to tell two apart."""

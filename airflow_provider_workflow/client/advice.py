@@ -25,7 +25,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings
-from airflow_provider_workflow.client.wire import host_of
+from airflow_provider_workflow.text import host_of
 
 INBOX_SCOPE = "external"
 """The scope that trigger inboxes require (docs/service.md 14.4)."""

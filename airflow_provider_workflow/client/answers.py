@@ -26,7 +26,8 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.wire import Answer, Request, host_of, one_line, plain
+from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.text import host_of, one_line, plain
 from airflow_provider_workflow.types import Template
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,8 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken
-from airflow_provider_workflow.client.wire import Answer, plain
+from airflow_provider_workflow.client.wire import Answer
+from airflow_provider_workflow.text import plain
 
 if TYPE_CHECKING:
     import aiohttp

@@ -31,7 +31,8 @@ from airflow_provider_workflow.client.connections import Connection, SecureConne
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import Answer, Body, Request, plain
+from airflow_provider_workflow.client.wire import Answer, Body, Request
+from airflow_provider_workflow.text import plain
 
 ATTEMPTS = 5
 BACKOFF_SECONDS = 1.0

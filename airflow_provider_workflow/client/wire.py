@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
 from typing import Any
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import quote, quote_plus
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.any_json import whole
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
+from airflow_provider_workflow.text import plain
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
@@ -170,35 +171,6 @@ def _http_date(value: str | None) -> float | None:
         return clock.in_utc(parsedate_to_datetime(value)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-
-
-def host_of(url: str) -> str:
-    """Host and port of a URL, for errors, which must not contain its path or query."""
-    parts = urlsplit(url)
-    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else str(parts.hostname)
-    return f"{name}:{parts.port}" if parts.port else name
-
-
-def plain(text: str, longest: int = 300) -> str:
-    """
-    A string of the service, escaped so that it is safe in an error, a log line, an event or an XCom.
-
-    :param longest: maximum number of characters; a longer string is truncated.
-    """
-    cut = text if len(text) <= longest else text[: longest - 3] + "..."
-    if cut.isprintable():
-        return cut
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
-
-
-def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number with its noun: ``1 message``, ``2 messages``; by default the plural ends in "s"."""
-    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
-
-
-def one_line(text: str) -> str:
-    """A string of the service on one line, so that it cannot forge lines of a log; at most 500 characters."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text[:500]).split())
 
 
 PIECE = 256_000

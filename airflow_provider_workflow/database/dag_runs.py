@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError, param_of
-from airflow_provider_workflow.dispatch.runs import UNFINISHED, Start, ascii_of, existing_start, not_its_run
+from airflow_provider_workflow.dispatch.runs import UNFINISHED, Start, existing_start, not_its_run
+from airflow_provider_workflow.text import ascii_of
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -79,7 +79,7 @@ class MessagesFailed(Exception):
         super().__init__(self.causes)
 
     def __str__(self) -> str:
-        from airflow_provider_workflow.client.wire import counted
+        from airflow_provider_workflow.text import counted
 
         return f"{counted(len(self.causes), 'message')} failed"
 
@@ -169,8 +169,8 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
         """The function as a call with messages, which returns the failed ones with their causes."""
         from airflow.sdk import exceptions
 
-        from airflow_provider_workflow.client.wire import plain
         from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
+        from airflow_provider_workflow.text import plain
 
         kwargs = determine_kwargs(self.python_callable, self.op_args, {**context, **self.op_kwargs})
         without_error = tuple(kind for name, kind in vars(exceptions).items() if name in WITHOUT_ERROR)

@@ -8,9 +8,9 @@ from typing import TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.client.wire import counted, plain
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.results import Counts, add
+from airflow_provider_workflow.text import counted, plain
 from airflow_provider_workflow.types import Counted
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.client.wire import counted
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
 from airflow_provider_workflow.dispatch.blame import Fault, Reason
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules, DeadLetters
@@ -35,6 +34,7 @@ from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 from airflow_provider_workflow.source import SourceError
+from airflow_provider_workflow.text import counted
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook

@@ -20,18 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.blame import Fault, Reason
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
-from airflow_provider_workflow.dispatch.runs import (
-    DEAD_LETTER_PREFIX,
-    MessageRuns,
-    Start,
-    ascii_of,
-    quoted,
-    run_id_of,
-)
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, MessageRuns, Start, run_id_of
+from airflow_provider_workflow.text import ascii_of, plain, quoted
 from airflow_provider_workflow.types import DeadLetter as DeadLetter
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.blame import Fault, Reason, Refusal
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules, DeadLetters
@@ -32,10 +31,11 @@ from airflow_provider_workflow.dispatch.rejections import Rejections, check_outl
 from airflow_provider_workflow.dispatch.results import Counts, Drained
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
-from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start, quoted
+from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start
 from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
 from airflow_provider_workflow.options import PROBE_SECONDS, Limits
 from airflow_provider_workflow.source import SourceError
+from airflow_provider_workflow.text import plain, quoted
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook

@@ -17,10 +17,10 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.observers import name_of
 from airflow_provider_workflow.source import SourceError, problem_of
+from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:

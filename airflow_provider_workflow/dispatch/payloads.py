@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.types import Message, Payload

@@ -23,7 +23,6 @@ from airflow_provider_workflow.client.errors import (
     LeaseExpiredError,
     NotFoundError,
 )
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
@@ -31,6 +30,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.payloads import storable, unstorable
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
+from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.types import Lease, Message
 
 if TYPE_CHECKING:

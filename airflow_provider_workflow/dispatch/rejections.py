@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.blame import Blame, Decision, Fault, Reason, Refusal, probes_of
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetters
 from airflow_provider_workflow.dispatch.delivery import LAST_SAFE_DELIVERY, Delivery
@@ -15,6 +14,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.options import PROBE_SECONDS
+from airflow_provider_workflow.text import plain
 
 log = logging.getLogger(__name__)
 

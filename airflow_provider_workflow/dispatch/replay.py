@@ -14,14 +14,8 @@ from typing import Any
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.payloads import storable
-from airflow_provider_workflow.dispatch.runs import (
-    DEAD_LETTER_PREFIX,
-    Runs,
-    Start,
-    is_run_id,
-    quoted,
-    run_id_of,
-)
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Runs, Start, is_run_id, run_id_of
+from airflow_provider_workflow.text import quoted
 
 
 class NotReplayableError(ValueError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, cast
 
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.types import Counted, DispatchResult
 
 MOST_IDS = 100

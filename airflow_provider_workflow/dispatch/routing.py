@@ -70,7 +70,7 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
     :return: a function that raises ``UnroutableError`` for a message that the expression fails on, and
         ``CheckTooSlowError`` for one on which it takes too long.
     """
-    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.text import plain
 
     compiled, interpreter = _compile(field, expression), _interpreter()
 
@@ -201,7 +201,7 @@ def _without_values(error: Exception) -> str:
     """Why an expression fails, without the value, which JMESPath quotes."""
     from jmespath.exceptions import JMESPathTypeError
 
-    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.text import plain
 
     if isinstance(error, JMESPathTypeError):
         types = " or ".join(map(str, error.expected_types))

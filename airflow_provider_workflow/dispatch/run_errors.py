@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 
 _ABOUT_ALL_RUNS = (401, 403, 408, 429)
 """Statuses that are about the caller or the API server, not about a run."""

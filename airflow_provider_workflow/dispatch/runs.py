@@ -25,10 +25,10 @@ from airflow_provider_workflow.airflow_internals import (
     trigger_dag_run,
 )
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
+from airflow_provider_workflow.text import ascii_of, quoted
 
 log = logging.getLogger(__name__)
 
@@ -129,24 +129,6 @@ def _identity(conf: Mapping[str, Any]) -> list[str | None]:
     message_id = message.get("id") if isinstance(message, dict) else conf.get("message_id")
     names = conf.get("inbox_id"), message_id
     return [ascii_of(name) if isinstance(name, str) else None for name in names]
-
-
-def ascii_of(text: str, longest: int = 300) -> str:
-    """One line of printable ASCII; a longer one is truncated."""
-    return plain(text, len(text)).encode("ascii", "backslashreplace").decode()[:longest]
-
-
-def quoted(text: str, longest: int = 120) -> str:
-    """
-    A string of the service or of a user, as a piece of code for the note of a run.
-
-    Airflow's UI renders notes as Markdown, and would load the images and offer the links in it. The strings
-    of a note together must fit into the 1000 characters that Airflow stores: code that is cut has no end.
-
-    :param longest: maximum number of characters; a longer one is truncated.
-    """
-    without_end = plain(text, longest).replace("`", r"\x60")
-    return f"`{without_end[:longest]}`"
 
 
 def _bytes(text: str) -> bytes:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.schema_errors import of_keyword, of_pydantic
+from airflow_provider_workflow.text import plain
 
 LONGEST_PATH = 200
 Fault = tuple[Iterable[str | int], str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 
 MAX_REASON = 100
 TYPES = {

@@ -9,7 +9,6 @@ block, as it is called in event loops too.
 from __future__ import annotations
 
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow import airflow_internals, clock, config
 from airflow_provider_workflow.airflow_internals import airflow_release
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain, safe
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -71,9 +70,6 @@ GAUGES = {
     ACTIVE: "0 while a notice trigger finds the inbox paused by the service, missing or unusable; else 1",
 }
 """Gauges of an inbox by the fact of an event that they show; ``docs/metrics.md`` has the same text."""
-LONGEST_TAG = 80
-"""Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 NAMES: OrderedDict[tuple[str, str], str] = OrderedDict()
 """
 The names of inboxes that this process knows, those that were used last at the end. By the ids of connection
@@ -217,11 +213,6 @@ def send_metrics(event: Event) -> None:
         airflow_internals.stats().incr(RATE_LIMITED, 1, tags=tags)
     for name in GAUGES.keys() & event.facts.keys():
         airflow_internals.stats().gauge(PREFIX + name, event.facts[name], tags=tags)
-
-
-def safe(value: str) -> str:
-    """A string that every metrics system accepts as the value of a tag: other characters become ``_``."""
-    return _UNSAFE.sub("_", value)[:LONGEST_TAG] or "_"
 
 
 # What calls of the service mean

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.observers import name_of
+from airflow_provider_workflow.text import host_of, plain
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage

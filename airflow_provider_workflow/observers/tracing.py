@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_workflow import __version__, clock
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.observers import AGE, Event
+from airflow_provider_workflow.text import plain
 
 SYSTEM = "workflow_inbox"
 """The attribute ``messaging.system``; attributes of our own begin with ``messaging.workflow_inbox``."""

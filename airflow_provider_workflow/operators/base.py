@@ -363,20 +363,3 @@ def check_dead_letters(
         raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
     if dead_letter_dag_id in (targets if isinstance(targets, Mapping) else [targets]):
         raise ValueError(SAME_DAG)
-
-
-def for_xcom(value: Any) -> Any:
-    """
-    A JSON value of the service with strings that any XCom can hold; its keys are ours.
-
-    Airflow cannot store a lone surrogate (half of an emoji, in a truncated string), and PostgreSQL cannot
-    store NUL: both become U+FFFD.
-    """
-    if isinstance(value, dict):
-        return {key: for_xcom(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [for_xcom(part) for part in value]
-    if not isinstance(value, str):
-        return value
-    text = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", "\ufffd")

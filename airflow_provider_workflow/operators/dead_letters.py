@@ -68,10 +68,10 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         :raises AirflowException: the target rejected the run; the message stays a dead letter.
         :raises TargetError: no run of the target can be started at present.
         """
-        from airflow_provider_workflow.client.wire import plain
         from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
         from airflow_provider_workflow.dispatch.run_errors import RunRejected
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
+        from airflow_provider_workflow.text import plain
 
         conf = self.conf if self._has_conf else context["dag_run"].conf
         if not isinstance(conf, Mapping):

@@ -167,7 +167,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
     def _is_own(self, notice: Mapping[str, Any]) -> bool:
         """Whether a notice may be of this inbox: a DAG may have several."""
         from airflow_provider_workflow.client.inboxes import is_id
-        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.text import plain
 
         name = notice.get("inbox")
         if not isinstance(name, str) or is_id(name) != is_id(self.inbox):

@@ -13,9 +13,10 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
-from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom, retries_transient_errors
+from airflow_provider_workflow.operators.base import WorkflowOperator, retries_transient_errors
 from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
 from airflow_provider_workflow.source import problem_of
+from airflow_provider_workflow.text import for_xcom
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def change_inbox(
     :raises AirflowFailException: the inbox failed to initialize.
     :raises ConflictError: the inbox is in a state that this call cannot change.
     """
-    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.text import plain
 
     try:
         changed = change(inbox)
@@ -159,7 +160,7 @@ def settled_inbox(
 
 
 def _name_taken(name: str, subscription: types.Subscription, existing: types.Inbox) -> str:
-    from airflow_provider_workflow.client.wire import plain
+    from airflow_provider_workflow.text import plain
 
     known = existing.get("subscription")
     requested, taken = (
@@ -336,7 +337,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises AirflowException: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
         """
-        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.text import plain
 
         for field in ("name", "app_key", "action_key"):
             setattr(self, field, rendered(field, getattr(self, field)))

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_workflow.client.arguments import ANY_NUMBER, filled, within
 from airflow_provider_workflow.client.errors import GuessRejectedError, NotFoundError
 from airflow_provider_workflow.links import WorkflowEditorLink
-from airflow_provider_workflow.operators.base import WorkflowOperator, for_xcom, retries_transient_errors
+from airflow_provider_workflow.operators.base import WorkflowOperator, retries_transient_errors
 from airflow_provider_workflow.options import (
     check_choice,
     check_string,
@@ -19,6 +19,7 @@ from airflow_provider_workflow.options import (
     rendered,
     whole_number,
 )
+from airflow_provider_workflow.text import for_xcom
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -60,7 +61,7 @@ class WorkflowGuessOperator(WorkflowOperator):
         :raises AirflowFailException: the description was rejected; the text has the reasons.
         :raises AirflowSkipException: the same, if ``on_rejected`` is ``skip``.
         """
-        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.text import plain
 
         try:
             guess = self.hook.guess(rendered("description", self.description))

@@ -12,7 +12,6 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
     ENTRIES,
@@ -25,11 +24,12 @@ from airflow_provider_workflow.database.inbox_uses import dead_letter_dags
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
 from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
-from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, quoted
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer, invalid, usable
 from airflow_provider_workflow.plugin.service import Fields, text
+from airflow_provider_workflow.text import plain, quoted
 
 log = logging.getLogger(__name__)
 

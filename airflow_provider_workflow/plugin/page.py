@@ -21,7 +21,6 @@ from fastapi.responses import Response
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.inboxes import count_messages
-from airflow_provider_workflow.client.wire import one_line, plain
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX
@@ -30,6 +29,7 @@ from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer
 from airflow_provider_workflow.plugin.service import Fields, text
 from airflow_provider_workflow.source import problem_of
+from airflow_provider_workflow.text import one_line, plain
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.wire import plain
+from airflow_provider_workflow.text import plain
 
 LONGEST_SECONDS = 4.0
 """Limit for all requests to the service that one list or one change needs, together."""

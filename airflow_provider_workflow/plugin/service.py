@@ -27,7 +27,6 @@ from airflow_provider_workflow.client.errors import ConfigurationError, Workflow
 from airflow_provider_workflow.client.inboxes import at_inbox, pages
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import USER_GRANT, settings_of, without_file_reasons
-from airflow_provider_workflow.client.wire import one_line
 from airflow_provider_workflow.database.dag_runs import database
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count
@@ -41,6 +40,7 @@ from airflow_provider_workflow.plugin.responses import (
     invalid,
     of_service,
 )
+from airflow_provider_workflow.text import for_page, one_line
 
 Key = tuple[str | None, ...]
 """Begins with the id of the connection; None for an answer that depends on none."""
@@ -267,11 +267,8 @@ def text(value: Any, longest: int = LONGEST_TEXT) -> str | None:
 
     :param longest: maximum number of characters; a longer string is truncated.
     """
-    whole = _string(value)
-    if whole is None:
-        return None
-    cut = whole if len(whole) <= longest else f"{whole[: longest - 3]}..."
-    return cut.encode(errors="replace").decode()
+    shown = _string(value)
+    return None if shown is None else for_page(shown, longest)
 
 
 def _string(value: Any) -> str | None:

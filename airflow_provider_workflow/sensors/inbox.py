@@ -226,7 +226,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             raise
         has_waited = self._has_waited or self._alarm.problem or context.get("task_reschedule_count")
         if value is None and not has_waited:
-            from airflow_provider_workflow.client.wire import host_of
+            from airflow_provider_workflow.text import host_of
 
             self._has_waited = True
             host, pause = host_of(self.hook.settings.base_url), self.poke_interval

@@ -23,12 +23,12 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 from airflow_provider_workflow import clock, observers, types
 from airflow_provider_workflow.client import any_json, api
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
-from airflow_provider_workflow.client.wire import plain
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.source import SourceError, problem_of
+from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
     InboxHealth,

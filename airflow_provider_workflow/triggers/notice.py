@@ -270,7 +270,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
     def _event(self, inbox_id: str, *, is_alarm: bool) -> TriggerEvent:
         from airflow_provider_workflow import observers
-        from airflow_provider_workflow.client.wire import plain
+        from airflow_provider_workflow.text import plain
 
         observers.tell("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.

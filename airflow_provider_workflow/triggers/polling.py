@@ -15,10 +15,10 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, event_stream, inboxes
 from airflow_provider_workflow.client.errors import WorkflowError, requested_wait
-from airflow_provider_workflow.client.wire import host_of, plain
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.source import SourceError, problem_of, reading_pause
+from airflow_provider_workflow.text import host_of, plain
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient

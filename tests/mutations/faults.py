@@ -371,7 +371,7 @@ FAULTS = OF_DISPATCH + faults(
         "page._recent_runs": {
             "count runs that the user may not read": always("may"),
         },
-        "service.text": {
+        "text.for_page": {
             "show half a surrogate pair of the service": becomes(
                 "cut.encode(errors='replace').decode()", "cut"
             ),
@@ -379,7 +379,7 @@ FAULTS = OF_DISPATCH + faults(
         "service._size": {
             "keep answers of any size for the page": becomes("min(...)", "1"),
         },
-        "runs.quoted": {
+        "text.quoted": {
             "let a message id end the code of a note": becomes(
                 "plain(text, longest).replace('`', _)", "plain(text, longest)"
             ),

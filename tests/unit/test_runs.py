@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,6 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 from pydantic import ValidationError
 
-from airflow_provider_workflow.airflow_internals import LONGEST_NOTE
 from airflow_provider_workflow.client.arguments import NAME_LENGTH
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch import runs
@@ -35,6 +33,7 @@ from airflow_provider_workflow.dispatch.runs import Start, TaskRuns
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.fakes import Fault, Supervisor, TaskInstance, api_error, lost, unwrapped
+from tests.unit.notes import HOSTILE, IMAGE, is_harmless
 from tests.unit.workbench import Workbench
 
 REJECTED = api_error(400, "value_error", "Invalid input for param message: 'a secret' is too long")
@@ -235,30 +234,9 @@ def test_two_inboxes_that_share_a_message_id_share_no_run(message_id: str) -> No
     assert runs.run_id_of(message_id, INBOX) != runs.run_id_of(message_id, "another")
 
 
-IMAGE = "![x](http://tracker.example/x.png)"
-HOSTILE = "`" * 500 + IMAGE
-FIXED = re.compile(r"[A-Za-z0-9 ,:_-]*")
-
-
-def is_harmless(note: str | None) -> bool:
-    """Whether a note has Markdown of ours alone: code, each piece of it complete, between plain words."""
-    pieces = str(note).split("`")
-    return len(pieces) % 2 == 1 and len(str(note)) < LONGEST_NOTE and all(map(FIXED.fullmatch, pieces[::2]))
-
-
-@pytest.mark.parametrize(
-    "hostile", [f"`{IMAGE}`", IMAGE + "\ue000" * 500, HOSTILE, "a\n\n# b\r\n| - |"], ids=ascii
-)
-def test_what_is_quoted_is_one_short_piece_of_code(hostile: str) -> None:
-    assert is_harmless(runs.quoted(hostile))
-    assert runs.quoted(hostile).isprintable()
-    assert len(runs.quoted(hostile)) <= 122
-
-
-def test_what_is_quoted_stays_readable() -> None:
+def test_the_origin_of_a_run_stays_readable() -> None:
     ti = SimpleNamespace(dag_id="listener", run_id="manual__2026-01-01")
 
-    assert runs.quoted("workflow__m-1 \u65e5\u672c") == "`workflow__m-1 \u65e5\u672c`"
     assert runs.origin_of({"ti": ti}) == "the run `manual__2026-01-01` of `listener`"
 
 

@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.settings import USER_GRANT
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
-from airflow_provider_workflow.client.wire import host_of
+from airflow_provider_workflow.text import host_of
 from tests.unit.client.calls import SOME_ID, SUBSCRIPTION
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
