@@ -7,7 +7,7 @@ which function is for what:
 ========================================= =========================================================
 where the string goes                     function
 ========================================= =========================================================
-log line, error, metadata of a run        ``plain``: other characters are escaped, so none is lost
+log line, error                           ``plain``: other characters are escaped, so none is lost
 event of a trigger, XCom: one string      ``plain``
 XCom: a JSON value with its strings       ``for_xcom``: changes only what Airflow cannot store
 explanation of the service in an error    ``one_line``: line breaks become spaces
@@ -19,6 +19,9 @@ address in an error or a log line         ``host_of``: without the path and the 
 number with its noun                      ``counted``
 table of the command line                 ``cell`` in ``cli/output.py``: masked, and ``plain``
 ========================================= =========================================================
+
+What may quote a secret is masked before: by ``client/secrets.py`` in answers of the service, by Airflow in
+what commands print.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.secrets import masked_answer
 from airflow_provider_workflow.client.settings import DEFAULT_TIMEOUT, Settings, proxy_for
 from airflow_provider_workflow.client.tokens import (
     TOKENS,
@@ -76,7 +77,7 @@ from airflow_provider_workflow.client.tokens import (
     token_key,
 )
 from airflow_provider_workflow.client.user_tokens import TokenStore
-from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request, masked_answer
+from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 
 log = logging.getLogger(__name__)
 

@@ -80,7 +80,7 @@ PURE = "a cache of answers that never change"
 FILLED_AT_IMPORT = "is filled when its module is imported, and never again"
 KEPT = {
     "client.arguments._quoted": PURE,
-    "client.wire._spellings": PURE,
+    "client.secrets._spellings": PURE,
     "client.settings._context_of": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
     "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
