@@ -1,4 +1,4 @@
-"""What becomes of a leased message when its task ends before the message is settled: it is released."""
+"""Releases the messages of a lease that its task leaves without a decision, also if the task is killed."""
 
 from __future__ import annotations
 
@@ -63,17 +63,18 @@ def holding(
     acknowledge: Callable[[WorkflowHook], None] = lambda _: None,
 ) -> Iterator[dict[str, Delivery]]:
     """
-    Hold a lease while its messages are worked on, and release what the block leaves.
+    Hold a lease while a task works on its messages, and release those that it leaves in the block.
 
-    The block gets the deliveries by message id. It removes each one that it has settled or leaves to the
-    lease. However the block ends, the others are released: nobody waits for the end of the lease.
+    The block gets the deliveries by message id. It removes each message that it has settled, or that stays
+    with the lease. However the block ends, the other messages are released, so that they need not wait for
+    the end of the lease.
 
     ``execution_timeout`` and ``on_kill`` end the block with exceptions that are no errors. Then there is
-    little time: each call is sent once, with a short timeout, and nothing interrupts it.
+    little time: each call is sent once, with a short timeout, and ``on_kill`` does not interrupt it.
 
     :param hook: sends the calls.
     :param acknowledge: called with a hook that hurries if the task is killed: acknowledges what is finished.
-    :raises BaseException: what ended the block, or the task before it.
+    :raises BaseException: the exception that ended the block, or the task before it.
     """
     unsettled = {delivery.id: delivery for delivery in lease.deliveries}
     try:

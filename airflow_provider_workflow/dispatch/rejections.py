@@ -1,4 +1,4 @@
-"""What becomes of the messages of a drain that start no run: dead letters, or left to their leases."""
+"""Settles the messages of a drain that start no run: as dead letters, or by leaving them to their leases."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ def test_after_a_failed_try_each_of_two_targets_is_probed_before_larger_leases(b
     bench.put("g3", payload={"to": "good"})
     bench.dispatcher({"bad": "payload.to == 'bad'", "good": "payload"}, attempt=2).drain()
 
-    assert leases(bench) == [*[(1, 3600)] * 3, (4, 300), (4, 300)]
+    assert leases(bench) == [*[(1, 3600)] * 3, (2, 300), (2, 300)]
 
 
 def test_a_drain_ends_after_the_lease_in_which_one_of_two_targets_rejects(bench: Workbench) -> None:

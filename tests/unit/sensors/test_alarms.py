@@ -316,9 +316,9 @@ def test_a_sensor_that_pokes_names_each_reason_of_a_pause_once(
     task_of(bench, on_paused="wait", **MODES["poke"]).execute()
 
     texts = [record.getMessage() for record in caplog.records if record.name.endswith("sensors.inbox")]
-    assert [text for text in texts if "is paused" in text] == [
-        "Inbox orders is paused: user",
-        "Inbox orders is paused: abandoned",
+    assert [text.partition(",")[0] for text in texts if "is paused" in text] == [
+        "Inbox 'orders' is paused (user)",
+        "Inbox 'orders' is paused (abandoned)",
     ]
 
 
