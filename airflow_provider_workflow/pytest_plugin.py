@@ -25,7 +25,7 @@ STATE = (
     "client.exchange._fitting",
     "client.tokens.TOKENS",
     "client.settings._named",
-    "observers.NAMES",
+    "inbox_names.NAMES",
     "observers._warned",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",

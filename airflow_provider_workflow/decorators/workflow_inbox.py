@@ -205,7 +205,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """The inbox; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.observers.lineage import of_inbox
+        from airflow_provider_workflow.operators.lineage import of_inbox
 
         return of_inbox(self.hook, self.inbox)
 

@@ -18,7 +18,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.dispatch.delivery import Delivery
-from airflow_provider_workflow.observers import name_of
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import SourceError, problem_of
 from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.types import PAUSED

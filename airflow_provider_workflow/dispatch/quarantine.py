@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client.inboxes import first_messages
 from airflow_provider_workflow.config import quarantine_check_seconds
-from airflow_provider_workflow.observers import name_of
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import plain
 
 if TYPE_CHECKING:

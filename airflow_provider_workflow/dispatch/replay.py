@@ -15,6 +15,7 @@ from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Runs, Start, is_run_id, run_id_of
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import quoted
 
 
@@ -69,7 +70,7 @@ class Replay:
         run_id = conf.get("target_run_id")
         if not isinstance(run_id, str) or not is_run_id(run_id):
             raise NotReplayableError("its conf has a target_run_id that is not the id of a message's run")
-        content = storable(message, inbox=observers.name_of(inbox_id, connection_id))
+        content = storable(message, inbox=name_of(inbox_id, connection_id))
         return cls(
             target or None,
             run_id,

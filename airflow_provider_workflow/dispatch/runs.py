@@ -28,6 +28,7 @@ from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import ascii_of, quoted
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
         log.warning(
             "Inbox %s: message %s has the business key of message %s, and another payload; its run is that of"
             " message %s, so this payload starts none",
-            observers.name_of(inbox or "", str(conf.get("connection_id"))),
+            name_of(inbox or "", str(conf.get("connection_id"))),
             message,
             stored_message,
             stored_message,
@@ -218,7 +219,7 @@ class MessageRuns:
             repeat = dag_id, run_id, hashlib.sha256(payload.encode()).digest()
             if (known := self._known_repeats.get(repeat)) is not None:
                 return Start.EXISTING if known == delivery.id else Start.REPEATED
-        name = observers.name_of(delivery.inbox_id, self.connection_id)
+        name = name_of(delivery.inbox_id, self.connection_id)
         content = storable(delivery.message, inbox=name)
         conf = {"connection_id": self.connection_id, "inbox_id": delivery.inbox_id, "message": content}
         if self.context_of and (context := self.context_of(delivery.message)):

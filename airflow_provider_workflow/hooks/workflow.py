@@ -25,7 +25,7 @@ from airflow_provider_workflow.client.user_tokens import NONE_STORED, user_token
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.get_provider_info import CONN_TYPE, HOOK_NAME
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
-from airflow_provider_workflow.observers import observer
+from airflow_provider_workflow.observers.calls import observer
 
 if TYPE_CHECKING:
     from typing import Self

@@ -292,7 +292,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
 
     def get_openlineage_facets_on_complete(self, _: Any) -> Any:
         """The inbox and the started runs; Airflow's OpenLineage provider calls this after the task."""
-        from airflow_provider_workflow.observers.lineage import of_inbox
+        from airflow_provider_workflow.operators.lineage import of_inbox
 
         # With once_per the ids of runs do not follow from those of messages.
         result = self._worker.counts.result if self._worker and not self.once_per else None

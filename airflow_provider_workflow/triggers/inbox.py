@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.inbox_names import name_of, remember_name
 from airflow_provider_workflow.source import (
     RANDOM,
     Alarm,
@@ -155,7 +156,6 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         :raises SourceError: the inbox failed to initialize, or is being deleted.
         :raises NotFoundError: the inbox does not exist.
         """
-        from airflow_provider_workflow import observers
         from airflow_provider_workflow.client import api
         from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
         from airflow_provider_workflow.dispatch.lease import HeldLease
@@ -190,7 +190,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             with suppress(WorkflowError):
                 await source.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
             return POLL
-        name = observers.name_of(inbox_id, self.workflow_conn_id)
+        name = name_of(inbox_id, self.workflow_conn_id)
         return {"status": "leased", "inbox_name": name, "lease": text}
 
 
@@ -212,12 +212,11 @@ def lease_of(event: dict[str, Any], conn_id: str) -> HeldLease | None:
 
     :param conn_id: id of the Airflow connection.
     """
-    from airflow_provider_workflow import observers
     from airflow_provider_workflow.dispatch.lease import HeldLease
 
     if event.get("status") != "leased":
         return None
     lease = HeldLease.from_hand_off(event["lease"])
     # For logs and the tags of metrics: this process has not looked up the name.
-    observers.remember_name(lease.inbox_id, conn_id, event["inbox_name"])
+    remember_name(lease.inbox_id, conn_id, event["inbox_name"])
     return lease

@@ -20,7 +20,7 @@ import pytest
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from airflow_provider_workflow.observers.lineage import FACET as STARTED_RUNS
+from airflow_provider_workflow.operators.lineage import FACET as STARTED_RUNS
 from tests.e2e.stage import Inbox, Stage
 from tests.posts import SPANS, Posts, kept_posts
 from tests.unit.documents import blocks

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow import airflow_internals, observers
+from airflow_provider_workflow import airflow_internals
+from airflow_provider_workflow.observers import metrics
 
 
 class Counted:
@@ -29,7 +30,7 @@ class Counted:
         """The sum of each counter, without the beginning that they share."""
         totals: Counter[str] = Counter()
         for name, value, _ in self.told:
-            if (last := name.rpartition(".")[2]) not in observers.GAUGES:
+            if (last := name.rpartition(".")[2]) not in metrics.GAUGES:
                 totals[last] += int(value)
         return dict(totals)
 

@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset
 
 from airflow_provider_workflow.assets import create_asset, messages_of, schedule_of
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
-from airflow_provider_workflow.observers import lineage
+from airflow_provider_workflow.operators import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.unit.sensors.tasks import sensor
 from tests.unit.workbench import INBOX, Workbench

@@ -24,12 +24,12 @@ from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.definitions.deadline import DeadlineReference
 from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
-from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.config import OPTIONS
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.observers import metrics
 from tests.e2e.examples import EXAMPLES
 from tests.unit.documents import DOCS, PAGES, ROOT, blocks
 from tests.unit.workbench import INBOX, Workbench
@@ -111,10 +111,10 @@ RULES = [
 ]
 DASHBOARD = json.loads((ALERTING / "grafana-dashboard.json").read_text())
 PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
-COUNTERS = [*(observers.PREFIX + name for name in observers.COUNTERS), observers.RATE_LIMITED]
+COUNTERS = [*(metrics.PREFIX + name for name in metrics.COUNTERS), metrics.RATE_LIMITED]
 NAMES = {
     f"airflow_{name.replace('.', '_')}": name
-    for name in (*COUNTERS, *(observers.PREFIX + gauge for gauge in observers.GAUGES))
+    for name in (*COUNTERS, *(metrics.PREFIX + gauge for gauge in metrics.GAUGES))
 }
 """What the StatsD exporter makes of the names."""
 
@@ -124,7 +124,7 @@ def metrics_in(expression: str) -> set[str]:
 
 
 def tags_of(name: str) -> set[str]:
-    return {"conn_id", "family" if NAMES[name] == observers.RATE_LIMITED else "inbox"}
+    return {"conn_id", "family" if NAMES[name] == metrics.RATE_LIMITED else "inbox"}
 
 
 def labels_in(expression: str) -> set[str]:

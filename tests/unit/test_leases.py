@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from airflow_provider_workflow import clock, observers
+from airflow_provider_workflow import clock, inbox_names
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.dispatch.delivery import delivery_count
@@ -104,7 +104,7 @@ def test_a_hand_off_that_a_thread_wrote_and_a_task_below_many_others_cannot_deco
 
 
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
-    observers.remember_name("inbox", "c", "orders")
+    inbox_names.remember_name("inbox", "c", "orders")
     lease = held(
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )

@@ -14,6 +14,7 @@ from airflow_provider_workflow.client.errors import InboxPausedError, LeaseExpir
 from airflow_provider_workflow.dispatch.replay import Replay
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.emulator.clock import ManualClock
+from airflow_provider_workflow.observers import metrics
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
@@ -163,12 +164,12 @@ async def test_each_counter_counts_what_its_name_says(
 
 def test_every_counter_has_a_scenario() -> None:
     told = {name for totals in SCENARIOS.values() for name in totals}
-    assert told == {*observers.COUNTERS, observers.RATE_LIMITED.rpartition(".")[2]}
+    assert told == {*metrics.COUNTERS, metrics.RATE_LIMITED.rpartition(".")[2]}
 
 
 def test_the_stats_of_this_airflow_take_a_counter_and_a_gauge() -> None:
     """The other tests replace them."""
-    observers.send_metrics(observers.Event("leased", INBOX, "c", count=2, facts={observers.AGE: 1.5}))
+    metrics.send_metrics(observers.Event("leased", INBOX, "c", count=2, facts={observers.AGE: 1.5}))
 
 
 def test_a_429_is_counted_for_its_family_of_calls(
@@ -183,7 +184,7 @@ def test_a_429_is_counted_for_its_family_of_calls(
 
 
 def ages(counted: Counted) -> list[float]:
-    return [value for name, value, _ in counted.told if name == observers.PREFIX + observers.AGE]
+    return [value for name, value, _ in counted.told if name == metrics.PREFIX + observers.AGE]
 
 
 def test_each_lease_tells_the_age_of_its_oldest_message(

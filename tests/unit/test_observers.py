@@ -16,12 +16,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from airflow_provider_workflow import config, observers, pytest_plugin
+from airflow_provider_workflow import config, inbox_names, observers, pytest_plugin
 from airflow_provider_workflow.airflow_internals import PARENT_TRACE
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitError, WorkflowAPIError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.observers import tell
+from airflow_provider_workflow.observers import calls, metrics, tell
 from airflow_provider_workflow.operators import base
 from tests.unit.batching import Function, batches
 from tests.unit.counted import Counted
@@ -298,12 +298,12 @@ WHERE = {"inbox": INBOX, "conn_id": "workflow_default"}
 
 
 def test_the_page_of_metrics_has_all_of_them() -> None:
-    rows = [f"| `{observers.PREFIX}{name}` | {text} |" for name, text in observers.COUNTERS.items()]
+    rows = [f"| `{metrics.PREFIX}{name}` | {text} |" for name, text in metrics.COUNTERS.items()]
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    rows += [f"| `{observers.PREFIX}{name}` | gauge: {text} |" for name, text in observers.GAUGES.items()]
+    rows += [f"| `{metrics.PREFIX}{name}` | gauge: {text} |" for name, text in metrics.GAUGES.items()]
     shown = [line for line in page.splitlines() if line.startswith("| `workflow.")]
 
-    assert [line for line in shown if not line.startswith(f"| `{observers.RATE_LIMITED}` | ")] == rows
+    assert [line for line in shown if not line.startswith(f"| `{metrics.RATE_LIMITED}` | ")] == rows
     assert len(shown) == len(rows) + 1
 
 
@@ -331,7 +331,7 @@ def test_answers_that_ask_for_fewer_calls_are_counted_and_calls_held_back_are_no
     assert counted.tags == [{"conn_id": "workflow_default", "family": "inbox"}]
 
     never_sent = RateLimitError("made up", status=0, retry_after=100)
-    observers.observer("c", "http://a.example")(api.get_inbox("i"), never_sent, 0.0)
+    calls.observer("c", "http://a.example")(api.get_inbox("i"), never_sent, 0.0)
     assert counted.totals == {"rate_limited": 2}
 
 
@@ -351,7 +351,7 @@ def test_a_lease_shows_the_age_of_its_oldest_message(
             return seconds_ago
         return datetime.fromtimestamp(fake_clock.now() - seconds_ago, UTC).isoformat()
 
-    observe = observers.observer("c", "http://a.example")
+    observe = calls.observer("c", "http://a.example")
     observe(api.lease_messages("i"), {"results": [{"created_at": shown(text)} for text in created]}, 1.0)
     observe(api.lease_messages("i"), InboxPausedError("made up", status=409), 1.0)
 
@@ -375,31 +375,31 @@ def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, c
 def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         observers.tell("leased", inbox=INBOX, conn_id="c", count=0)
-    observe = observers.observer("c", "http://a.example")
+    observe = calls.observer("c", "http://a.example")
     observe(api.list_inboxes(), {"results": [], "name": "no inbox"}, 0.0)
     observe(api.get_inbox("i"), {"id": "i", "name": "orders", "results": 5}, 0.0)
 
-    assert (counted.told, observers.name_of("i", "c")) == ([], "orders")
+    assert (counted.told, inbox_names.name_of("i", "c")) == ([], "orders")
 
 
 def test_no_connection_names_the_inbox_of_another_one() -> None:
     for conn_id, name in (("a", "orders"), ("b", "invoices")):
-        observers.observer(conn_id, "http://a.example")(api.get_inbox("i"), {"id": "i", "name": name}, 0.0)
+        calls.observer(conn_id, "http://a.example")(api.get_inbox("i"), {"id": "i", "name": name}, 0.0)
 
-    assert [observers.name_of("i", conn_id) for conn_id in ("a", "b", "c")] == ["orders", "invoices", "i"]
+    assert [inbox_names.name_of("i", conn_id) for conn_id in ("a", "b", "c")] == ["orders", "invoices", "i"]
 
 
 def test_the_names_of_inboxes_are_limited_and_those_in_use_are_kept() -> None:
-    observe = observers.observer("c", "http://a.example")
+    observe = calls.observer("c", "http://a.example")
     observe(api.get_inbox("mine"), {"id": "mine", "name": "orders"}, 0.0)
-    for start in range(0, 3 * observers.MAX_NAMES, 1000):
+    for start in range(0, 3 * inbox_names.MAX_NAMES, 1000):
         listed = [{"id": str(start + number), "name": "x" * 5000} for number in range(1000)]
         observe(api.list_inboxes(), {"results": listed}, 0.0)
-        assert observers.name_of("mine", "c") == "orders"
+        assert inbox_names.name_of("mine", "c") == "orders"
 
-    assert len(observers.NAMES) == observers.MAX_NAMES == 10_000
-    assert observers.name_of("0", "c") == "0"
-    assert observers.name_of(listed[-1]["id"], "c") == "x" * 100
+    assert len(inbox_names.NAMES) == inbox_names.MAX_NAMES == 10_000
+    assert inbox_names.name_of("0", "c") == "0"
+    assert inbox_names.name_of(listed[-1]["id"], "c") == "x" * 100
 
 
 @pytest.mark.parametrize("option", ["observers", "traces"])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.dispatch.runs import run_id_of
-from airflow_provider_workflow.observers import name_of
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import host_of, plain
 
 if TYPE_CHECKING:
