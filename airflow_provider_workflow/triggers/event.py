@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
-from airflow_provider_workflow.triggers import (
+from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     queue_of_triggerers,
     type_errors_in_triggerer,

@@ -21,7 +21,7 @@ from airflow_provider_workflow.source import (
     problem_of,
     problem_of_error,
 )
-from airflow_provider_workflow.triggers import SerializesArguments
+from airflow_provider_workflow.triggers.base import SerializesArguments
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease

@@ -20,7 +20,7 @@ from airflow_provider_workflow.source import (
     problem_of_error,
     reading_pause,
 )
-from airflow_provider_workflow.triggers import (
+from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     queue_of_triggerers,
     type_errors_in_triggerer,

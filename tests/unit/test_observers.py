@@ -23,8 +23,8 @@ from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitE
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.observers import calls, metrics, tell
 from airflow_provider_workflow.operators import base
-from tests.unit.batching import Function, batches
 from tests.unit.counted import Counted
+from tests.unit.dispatch.batching import Function, batches
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error

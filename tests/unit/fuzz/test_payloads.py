@@ -20,11 +20,11 @@ from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from tests.unit.client.isolation import forget
+from tests.unit.dispatch.test_every_fault import acknowledged
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_PAYLOAD, ANY_TEXT, MARKS, TEMPLATES, same, too_much
-from tests.unit.test_every_fault import acknowledged
 from tests.unit.workbench import INBOX, Receipt, Workbench
 
 DEEPEST = 147

@@ -17,8 +17,8 @@ from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from tests.unit.counted import Counted
+from tests.unit.dispatch.test_leases import ANY_JSON, ANY_TEXT, message
 from tests.unit.fake_clock import FakeClock
-from tests.unit.test_leases import ANY_JSON, ANY_TEXT, message
 from tests.unit.triggers.conftest import EVEN, FAILS, Triggerer, event_trigger, put
 from tests.unit.workbench import Workbench
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.dispatch.dead_letters import message_of
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from tests.unit.batching import NAMED, RAISED, Function, batches
+from tests.unit.dispatch.batching import NAMED, RAISED, Function, batches
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error
 from tests.unit.workbench import Workbench

@@ -11,7 +11,7 @@ from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.source import SourceError
-from tests.unit.batching import NAMED, Function, batches, counts_of, retry
+from tests.unit.dispatch.batching import NAMED, Function, batches, counts_of, retry
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
