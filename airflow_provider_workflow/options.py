@@ -1,7 +1,8 @@
-"""The limits and the checks of arguments of operators and sensors."""
+"""Arguments of operators, sensors and decorators: how they are checked, and the limits that they set."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ TASK_LEASE_SECONDS = (60, 3600)
 """No run is started in the last 30 s of a lease, so a shorter lease would leave no time."""
 DEAD_LETTER_AFTER = (1, 4)
 """The service delivers a message about five times: after the fourth delivery there is about one left."""
+SAME_DAG = "dead_letter_dag_id must name another DAG than trigger_dag_id, which rejects the messages"
+NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
 PROBE_SECONDS = 3600
 """Length of a lease that probes a target after a failed try: a target that stays broken for hours costs a
 waiting message about one delivery per hour."""
@@ -172,3 +175,69 @@ def check_sensor_options(
             f"{unusable} cannot be used with deferrable=True: give retries, soft_fail, never_fail or"
             f" max_poll_interval (seconds, now {max_poll_interval:g}) instead, or deferrable=False"
         )
+
+
+def check_routes(
+    targets: str | Mapping[str, str] | None,
+    match: str | None,
+    once_per: str | None,
+    trace_context: str | None,
+) -> None:
+    """
+    Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.
+
+    :raises ValueError: an expression is invalid, or there is no DAG id.
+    :raises AirflowOptionalProviderFeatureException: ``trace_context`` is given, and this Airflow is older
+        than 3.4.
+    """
+    if isinstance(targets, Collection) and not (targets and isinstance(targets, (str, Mapping))):
+        raise ValueError(NO_TARGET)
+    if trace_context is not None and airflow_release() < (3, 4):
+        raise needs("trace_context", "leave it out, and runs have traces of their own", (3, 4))
+    for name, expression in (("once_per", once_per), ("trace_context", trace_context)):
+        if expression is not None and targets is None:
+            raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
+    routes = targets if isinstance(targets, Mapping) else {}
+    known = {dag_id: expression for dag_id, expression in routes.items() if not known_later(expression)}
+    others = [None if known_later(value) else value for value in (match, once_per, trace_context)]
+    if known or any(expression is not None for expression in others):
+        # Imports jmespath, so only for DAG files that need it.
+        from airflow_provider_workflow.dispatch.routing import Routes
+
+        Routes(known or None, *others)
+
+
+def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:
+    """
+    The check of payloads that a schema stands for; None without a schema.
+
+    :raises ValueError: it is no schema, or there is no DAG to start.
+    """
+    if schema is None:
+        return None
+    if targets is None:
+        raise ValueError("schema needs trigger_dag_id: without it no runs are started")
+    from airflow_provider_workflow.dispatch.schema import checker
+
+    return checker(schema)
+
+
+def check_dead_letters(
+    dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
+) -> None:
+    """
+    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
+    """
+    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
+    check_choice("unmatched", unmatched, ("lease", "dead_letter"))
+    if dead_letter_dag_id is None:
+        if unmatched == "dead_letter":
+            raise ValueError('unmatched="dead_letter" needs dead_letter_dag_id')
+        if dead_letter_after != 3:
+            raise ValueError("dead_letter_after needs dead_letter_dag_id")
+        return
+    check_string("dead_letter_dag_id", dead_letter_dag_id)
+    if targets is None:
+        raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
+    if dead_letter_dag_id in (targets if isinstance(targets, Mapping) else [targets]):
+        raise ValueError(SAME_DAG)

@@ -26,9 +26,8 @@ from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
     ReleasesOnKill,
     WorkflowOperator,
-    check_dead_letters,
 )
-from airflow_provider_workflow.options import Limits, check_string, rendered
+from airflow_provider_workflow.options import Limits, check_dead_letters, check_string, rendered
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator

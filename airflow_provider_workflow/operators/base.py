@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -14,16 +14,17 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseOperator
 
-from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import within
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
-    DEAD_LETTER_AFTER,
+    NO_TARGET,
+    SAME_DAG,
     Limits,
     check_choice,
+    check_dead_letters,
+    check_routes,
+    check_schema,
     check_string,
-    known_later,
     rendered,
 )
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 T = TypeVar("T")
-
-SAME_DAG = "dead_letter_dag_id must name another DAG than trigger_dag_id, which rejects the messages"
-NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
 
 
 class RetriesByDefault(BaseOperator):
@@ -297,69 +295,3 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
         # With once_per the ids of runs do not follow from those of messages.
         result = self._worker.counts.result if self._worker and not self.once_per else None
         return of_inbox(self.hook, self.inbox, self.trigger_dag_id, result)
-
-
-def check_routes(
-    targets: str | Mapping[str, str] | None,
-    match: str | None,
-    once_per: str | None,
-    trace_context: str | None,
-) -> None:
-    """
-    Compile the expressions that are no templates, so that an invalid one fails when the DAG is parsed.
-
-    :raises ValueError: an expression is invalid, or there is no DAG id.
-    :raises AirflowOptionalProviderFeatureException: ``trace_context`` is given, and this Airflow is older
-        than 3.4.
-    """
-    if isinstance(targets, Collection) and not (targets and isinstance(targets, (str, Mapping))):
-        raise ValueError(NO_TARGET)
-    if trace_context is not None and airflow_release() < (3, 4):
-        raise needs("trace_context", "leave it out, and runs have traces of their own", (3, 4))
-    for name, expression in (("once_per", once_per), ("trace_context", trace_context)):
-        if expression is not None and targets is None:
-            raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
-    routes = targets.items() if isinstance(targets, Mapping) else ()
-    known = {dag_id: expression for dag_id, expression in routes if not known_later(expression)}
-    fields = [None if known_later(value) else value for value in (match, once_per, trace_context)]
-    if known or any(expression is not None for expression in fields):
-        # Imports jmespath, so only for DAG files that need it.
-        from airflow_provider_workflow.dispatch.routing import Routes
-
-        Routes(known or None, *fields)
-
-
-def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:
-    """
-    The check of payloads that a schema stands for; None without a schema.
-
-    :raises ValueError: it is no schema, or there is no DAG to start.
-    """
-    if schema is None:
-        return None
-    if targets is None:
-        raise ValueError("schema needs trigger_dag_id: without it no runs are started")
-    from airflow_provider_workflow.dispatch.schema import checker
-
-    return checker(schema)
-
-
-def check_dead_letters(
-    dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
-) -> None:
-    """
-    :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
-    """
-    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
-    check_choice("unmatched", unmatched, ("lease", "dead_letter"))
-    if dead_letter_dag_id is None:
-        if unmatched == "dead_letter":
-            raise ValueError('unmatched="dead_letter" needs dead_letter_dag_id')
-        if dead_letter_after != 3:
-            raise ValueError("dead_letter_after needs dead_letter_dag_id")
-        return
-    check_string("dead_letter_dag_id", dead_letter_dag_id)
-    if targets is None:
-        raise ValueError("dead_letter_dag_id needs trigger_dag_id: without it no runs are started")
-    if dead_letter_dag_id in (targets if isinstance(targets, Mapping) else [targets]):
-        raise ValueError(SAME_DAG)

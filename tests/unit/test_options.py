@@ -18,7 +18,6 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.serialization import serialized_objects
 
 from airflow_provider_workflow.decorators.workflow_inbox import workflow_inbox_task
-from airflow_provider_workflow.operators.base import check_routes
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.operators.manage_inbox import (
@@ -31,6 +30,7 @@ from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator,
 from airflow_provider_workflow.options import (
     Limits,
     check_choice,
+    check_routes,
     check_string,
     whole_number,
 )
