@@ -228,7 +228,7 @@ def _token(subject: Subject) -> Iterator[Finding]:
 def _inbox_api(subject: Subject) -> Iterator[Finding]:
     """The trigger inbox API, with a user's tokens renewed if they are due."""
     try:
-        subject.inboxes = subject.hook.run_once(inboxes.all_inboxes())
+        subject.inboxes = subject.hook.run_once(inboxes.all_inboxes)
     except LoginRequiredError as error:
         yield Finding("user_tokens", FAILED, error.reason, error.fix)
     except WorkflowError as error:
@@ -280,7 +280,7 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
     if inbox["status"] in ("initialization_failure", "deleting"):
         return Finding(check, *state)
     try:
-        messages, more = subject.hook.run_once(inboxes.first_messages(inbox["id"], MOST_PAGES))
+        messages, more = subject.hook.run_once(inboxes.first_messages, inbox["id"], MOST_PAGES)
     except WorkflowError as error:
         return Finding(check, FAILED, f"{state[1]}; {error}", "transient error; run doctor again")
     counts = inboxes.count_messages(messages)

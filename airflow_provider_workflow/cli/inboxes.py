@@ -82,7 +82,7 @@ def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, 
 
 
 def _count_one(hook: WorkflowHook, inbox_id: str) -> dict[str, Any]:
-    messages, more = hook.run_once(inboxes.first_messages(inbox_id, PAGES))
+    messages, more = hook.run_once(inboxes.first_messages, inbox_id, PAGES)
     return {**inboxes.count_messages(messages), "complete": not more}
 
 

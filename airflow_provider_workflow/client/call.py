@@ -1,15 +1,16 @@
-"""A call to the service as a value, and the other steps that an attempt yields (see ``exchange.py``)."""
+"""A call to the service as a value, and what sends it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from airflow_provider_workflow.client.wire import Answer
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Family(StrEnum):
@@ -58,37 +59,17 @@ class Call(Generic[T]):
     limit: int = 16_000_000
 
 
-# Other steps that an exchange yields (see ``exchange.py``).
+class Send(Protocol):
+    """How a client sends a call and returns its value, with the retries that it makes."""
+
+    async def __call__(self, call: Call[T], /) -> T: ...
 
 
-@dataclass(frozen=True)
-class Pause:
-    """
-    A step: wait.
-
-    :param seconds: duration, above 0.
-    """
-
-    seconds: float
+Calls: TypeAlias = Callable[Concatenate[Send, P], Coroutine[Any, Any, T]]
+"""Makes several calls through its first argument, such as those for a list of several pages."""
 
 
-@dataclass(frozen=True)
-class InThread:
-    """
-    A step: run a function that may block, in a thread of a trigger; the result is its return value.
+class RunInThread(Protocol):
+    """How a client runs a function that may block: a trigger does so in a thread."""
 
-    :param run: the function. Its ``repr`` may have secrets.
-    """
-
-    run: Callable[[], Any] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class CarryThrough:
-    """
-    A step: run an exchange to its end, even if the caller is cancelled meanwhile.
-
-    :param exchange: must not be interrupted; the result is its return value.
-    """
-
-    exchange: Generator[Any, Any, Any] = field(repr=False)
+    async def __call__(self, function: Callable[[], T], /) -> T: ...

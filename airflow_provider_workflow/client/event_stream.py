@@ -62,7 +62,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
 
     from airflow_provider_workflow.client.over_aiohttp import FAULTS, fault, next_chunk
 
-    token, _ = await client.run(client.token_of(client.settings.scope))
+    token, _ = await client.token_of(client.settings.scope)
     request = client.build(api.events(inbox_id), token)
     limit = aiohttp.ClientTimeout(total=None, connect=request.timeout, sock_read=SILENCE_SECONDS)
     opening = client.session.get(

@@ -1,37 +1,44 @@
 """
-What both clients do for a call, without I/O: as a generator of steps, which a client performs.
+What both clients do for a call: rate gates, tokens, one request, and the value or the error of its answer.
 
-Calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers, by the same decisions. Each I/O
-operation is a *step*: the generator yields it, a client performs it, and sends its result into the generator
-or throws its error.
+It is straight code that awaits. How a client sends a request and how it waits are methods of its own, so that
+calls are sent over ``requests`` in tasks and over ``aiohttp`` in triggers, by the same decisions::
 
-A generator that waits, sends a request, and repeats it with a new token::
+    class BaseClient:
+        async def attempt(self, call):  # without its error handling
+            await self._wait_at_gate(call)
+            token, _ = await self.token_of(scope)
+            answer = await self._request(self.build(call, token))
+            if answer.status == 401:
+                await self._sleep(1.5)
+                answer = await self._request(self.build(call, token))
+            return call.read(answer)
 
-    def attempt(self, call):
-        yield Pause(1.5)  # result: None, after the wait
-        token = yield from access_token(...)  # the steps of another generator
-        answer = yield Request("POST", ...)  # result: an ``Answer``
-        if answer.status == 401:
-            answer = yield Request("POST", ...)
-        return call.read(answer)
+The trigger's client awaits ``aiohttp`` and the event loop. The methods of the task's client block, so none of
+its coroutines ever suspends. One call of ``send`` runs such a coroutine to its end, without an event loop::
 
-The loop that performs the steps, without error handling (``over_requests.py`` and ``over_aiohttp.py``)::
+    class WorkflowClient(BaseClient):
+        async def _sleep(self, seconds):
+            clock.sleep(seconds)
 
-    def run(exchange):  # WorkflowClient: in a task
-        step = next(exchange)
-        while True:  # until StopIteration, which has the generator's return value
-            step = exchange.send(self._perform(step))  # clock.sleep, requests
 
-================ ============================================ =============================
-step             what the client does                         result
-================ ============================================ =============================
-``Request``      sends this request, once                     the ``Answer``
-``Call``         sends this call, with its retries            its value
-``Pause``        waits                                        None
-``Renewal``      waits for a token that another caller renews None, the renewal's error, or ``TimeoutError``
-``InThread``     runs a function, in a thread of a trigger    its return value
-``CarryThrough`` runs another generator without cancellation  its return value
-================ ============================================ =============================
+    def finished(work):
+        try:
+            work.send(None)
+        except StopIteration as end:
+            return end.value
+
+=================== ====================================== ==============================================
+method              in a task                              in a trigger
+=================== ====================================== ==============================================
+``_request``        ``requests``, and blocks               ``aiohttp``
+``_sleep``          blocks                                 ``asyncio.sleep``
+``_in_thread``      calls the function                     runs it in a thread
+``_renewed``        blocks until another thread's renewal  awaits the renewal of another task or thread
+                    of a token has ended
+``_call``           sends a call with its retries          sends it once
+``_carry_through``  awaits                                 awaits to the end, even if it is cancelled
+=================== ====================================== ==============================================
 """
 
 from __future__ import annotations
@@ -39,7 +46,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Callable, Generator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -49,15 +57,7 @@ from urllib3.filepost import encode_multipart_formdata
 from airflow_provider_workflow import __version__, clock
 from airflow_provider_workflow.client.advice import add_fix
 from airflow_provider_workflow.client.answers import failure, unusable
-from airflow_provider_workflow.client.call import (
-    PROMOTIONS_SCOPE,
-    WITH_CLIENT_ID,
-    Call,
-    CarryThrough,
-    Family,
-    InThread,
-    Pause,
-)
+from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, WITH_CLIENT_ID, Call, Family
 from airflow_provider_workflow.client.errors import (
     MAX_WAIT_SECONDS,
     AuthenticationError,
@@ -67,16 +67,19 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.secrets import masked_answer
-from airflow_provider_workflow.client.settings import DEFAULT_TIMEOUT, Settings, proxy_for
+from airflow_provider_workflow.client.settings import DEFAULT_TIMEOUT, USER_GRANT, Settings, proxy_for
 from airflow_provider_workflow.client.tokens import (
     TOKENS,
     AccessToken,
+    Key,
     Renewal,
     TokenCache,
     access_token,
+    app_access_token,
     token_key,
+    user_access_token,
 )
-from airflow_provider_workflow.client.user_tokens import TokenStore
+from airflow_provider_workflow.client.user_tokens import Renewer, TokenStore
 from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
 
 log = logging.getLogger(__name__)
@@ -88,8 +91,6 @@ Observer = Callable[[Call[Any], Any, float], None]
 Called after each attempt with the call, its value or ``WorkflowError``, and when the attempt began, in
 seconds since 1970. It must not raise.
 """
-
-Step = Request | Pause | Renewal | Call[Any] | CarryThrough | InThread
 
 LONGEST_WAIT_SECONDS = 60.0
 """
@@ -125,9 +126,9 @@ def _ignore(*_: object) -> None:
     """Do nothing: the default of a callback."""
 
 
-class BaseClient:
+class BaseClient(ABC):
     """
-    Everything of a client but its network.
+    The shared base of both clients; they add the network, and how to wait.
 
     :param settings: the checked connection.
     :param tokens: cache of access tokens; the one of the process by default.
@@ -166,7 +167,39 @@ class BaseClient:
         """Maximum wait for a token that another caller renews: as long as one attempt of that may take."""
         return self._longest_wait + self.settings.timeout
 
-    def attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
+    @abstractmethod
+    async def _request(self, request: Request) -> Answer:
+        """
+        Send a request, once.
+
+        :raises TransportError: no complete answer was received.
+        """
+
+    @abstractmethod
+    async def _sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    @abstractmethod
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        """Run a function that may block, where it does not block the caller's event loop."""
+
+    @abstractmethod
+    async def _renewed(self, renewal: Renewal) -> None:
+        """
+        Wait until another caller has renewed a token.
+
+        :raises TimeoutError: it has not within ``renewal_seconds``.
+        """
+
+    async def _call(self, call: Call[T]) -> T:
+        """The value of a call on which another one depends."""
+        return await self.attempt(call)
+
+    async def _carry_through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await what must not be interrupted."""
+        return await work
+
+    async def attempt(self, call: Call[T]) -> T:
         """
         One attempt: wait at the rate gate, get a token if needed, send the request, return the value.
 
@@ -174,7 +207,7 @@ class BaseClient:
         """
         began_at = clock.now()
         try:
-            value = yield from self._attempt(call)
+            value = await self._attempt(call)
         except WorkflowError as error:
             add_fix(error, call, self.settings)
             if error.may_repeat is None:  # else the call for the token failed
@@ -194,13 +227,13 @@ class BaseClient:
         # The next attempt would have to wait as long.
         return error.retry_after is None or error.retry_after <= self._longest_wait
 
-    def _attempt(self, call: Call[T]) -> Generator[Step, Any, T]:
+    async def _attempt(self, call: Call[T]) -> T:
         place = self.settings.base_url, call.path
         if call.json is not None and (most := _fitting.get(place)) is not None:
             limit = min(most, call.json["lease_limit"])
             call = replace(call, json={**call.json, "lease_limit": limit})
-        yield from self._wait_at_gate(call)
-        answer, token = yield from self._answered(call)
+        await self._wait_at_gate(call)
+        answer, token = await self._answered(call)
         if not answer.is_success:
             raise failure(call, answer)
         if answer.is_cut:
@@ -208,10 +241,10 @@ class BaseClient:
         try:
             read = partial(call.read, answer)
             large = LARGE_LEASE if call.name == "lease_messages" else LARGE_BODY
-            value: T = (yield InThread(read)) if len(answer.body) > large else read()
+            value = await self._in_thread(read) if len(answer.body) > large else read()
             if call.name == "lease_messages":
                 count = partial(_fitting_after, value, len(answer.body))
-                fitting = (yield InThread(count)) if len(answer.body) > LEASE_BYTES / 100 else 100
+                fitting = await self._in_thread(count) if len(answer.body) > LEASE_BYTES / 100 else 100
                 # A large message is remembered for a few leases.
                 _fitting[place] = min(fitting, 2 * _fitting.get(place, 100))
             return value
@@ -220,44 +253,44 @@ class BaseClient:
         # Raised here, it has no context, whose frames contain the answer.
         raise unusable(call, kind, text, masked_answer(answer, self._secrets(call, token)))
 
-    def _answered(self, call: Call[Any]) -> Generator[Step, Any, tuple[Answer, AccessToken | None]]:
+    async def _answered(self, call: Call[Any]) -> tuple[Answer, AccessToken | None]:
         """
         Send a call, with an access token if it needs one, and return the answer and the token.
 
         A rejected token is renewed; a new one is sent again after a moment, once (docs/service.md 11.4).
         """
         if call.family not in (Family.INBOX, Family.PROMOTIONS):
-            return (yield from self._send(call, None)), None
+            return await self._send(call, None), None
         scope = PROMOTIONS_SCOPE if call.family is Family.PROMOTIONS else self.settings.scope
         key = token_key(self.settings, scope)
-        token, is_new = yield from self.token_of(scope)
-        answer = yield from self._send(call, token)
+        token, is_new = await self.token_of(scope)
+        answer = await self._send(call, token)
         if not is_new and _rejects_token(call, answer):
             self.tokens.drop(key, token.value)
-            token, _ = yield from self.token_of(scope)
-            answer = yield from self._send(call, token)
+            token, _ = await self.token_of(scope)
+            answer = await self._send(call, token)
         elif not is_new and answer.status == 401:
             # A new token would have the same scope (docs/service.md 14.4), until a user corrects it.
             self.tokens.forget(key)
         if _rejects_token(call, answer) and self._longest_wait >= NEW_TOKEN_PAUSE_SECONDS:
-            yield Pause(NEW_TOKEN_PAUSE_SECONDS)
-            answer = yield from self._send(call, token)
+            await self._sleep(NEW_TOKEN_PAUSE_SECONDS)
+            answer = await self._send(call, token)
         return answer, token
 
-    def _wait_at_gate(self, call: Call[Any]) -> Generator[Step, Any, None]:
+    async def _wait_at_gate(self, call: Call[Any]) -> None:
         gate = self._gate_of(call)
         while (seconds := self._gates.get(gate, 0.0) - clock.monotonic()) > 0:
             if seconds > self._longest_wait:
                 text = f"the service accepts no {call.family.value} calls for {seconds:.0f} s"
                 raise RateLimitError(f"{call.name} was not sent: {text}", status=0, retry_after=seconds)
-            yield Pause(seconds)
+            await self._sleep(seconds)
 
     def _gate_of(self, call: Call[Any]) -> Gate:
         settings = self.settings
         base = settings.token_url if call.family is Family.TOKEN else settings.base_url
         return base, settings.client_id, call.family
 
-    def token_of(self, scope: str) -> Generator[Any, Any, tuple[AccessToken, bool]]:
+    async def token_of(self, scope: str) -> tuple[AccessToken, bool]:
         """
         The access token of a scope, and whether it was issued now: otherwise it is from the cache or the
         store of user tokens, and the service may have rejected it meanwhile.
@@ -266,15 +299,24 @@ class BaseClient:
         """
         key = token_key(self.settings, scope)
         before = self.tokens.usable(key)
-        token = yield from access_token(self.tokens, key, self._store)
+        token = await access_token(self.tokens, key, partial(self._obtain, key), self._renewed)
         if before is not None and before.value == token.value:
             return token, False
         self._on_token(token.value)
         return token, token.issued
 
-    def _send(self, call: Call[Any], token: AccessToken | None) -> Generator[Step, Any, Answer]:
+    async def _obtain(self, key: Key) -> AccessToken:
+        """A token of the service, or the user's from the store."""
+        if key.grant != USER_GRANT:
+            return await app_access_token(self.tokens, key, self._call)
+        store = self._store
+        renewer = None if store is None else Renewer(store, self._call, self._sleep, self._in_thread)
+        # Interrupted, it could lose the user's refresh token.
+        return await self._carry_through(user_access_token(self.tokens, key, renewer))
+
+    async def _send(self, call: Call[Any], token: AccessToken | None) -> Answer:
         sent_at = clock.now()
-        answer: Answer = yield self.build(call, token)
+        answer = await self._request(self.build(call, token))
         answer.sent_at = sent_at
         if (seconds := answer.retry_after()) is not None:
             gate = self._gate_of(call)

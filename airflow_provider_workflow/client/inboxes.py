@@ -1,10 +1,15 @@
-"""Calls to an inbox by its id or name, and listings of several pages."""
+"""
+Calls to an inbox by its id or name, and listings of several pages.
+
+Their first argument sends a call: ``await all_inboxes(client.send)`` in a trigger, and in a task
+``client.run(all_inboxes)``.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -12,7 +17,7 @@ from typing import Any, TypeVar
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import ANY_NUMBER, PAGE_SIZE, filled, within
-from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.call import Call, Send
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.types import DELETING
 
@@ -25,6 +30,9 @@ COUNTED = ("available", "leased", "quarantined")
 """Statuses by which messages are counted; acknowledged ones are gone."""
 
 T = TypeVar("T")
+ListedPage = TypeVar("ListedPage", bound=list[Any] | types.Page[Any])
+Position = TypeVar("Position")
+"""Of a page: an offset, or a cursor, which is None for the first page."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -34,7 +42,7 @@ def is_id(inbox: str) -> bool:
     return _UUID.fullmatch(inbox) is not None
 
 
-def at_inbox(inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any], Any, T]:
+async def at_inbox(send: Send, inbox: str, make: Callable[[str], Call[T]]) -> T:
     """
     Send a call to an inbox. A name is looked up each time: a new inbox may have it.
 
@@ -43,24 +51,22 @@ def at_inbox(inbox: str, make: Callable[[str], Call[T]]) -> Generator[Call[Any],
     :raises NotFoundError: there is no such inbox.
     """
     make(filled("inbox", inbox))
-    inbox_id = inbox if is_id(inbox) else (yield from look_up(inbox))
-    value: T = yield make(inbox_id)
-    return value
+    return await send(make(inbox if is_id(inbox) else await look_up(send, inbox)))
 
 
-def look_up(name: str) -> Generator[Call[Any], Any, str]:
+async def look_up(send: Send, name: str) -> str:
     """The id of the inbox with this name; see ``find``."""
-    inbox = yield from find(name)
+    inbox = await find(send, name)
     return inbox["id"]
 
 
-def find(name: str) -> Generator[Call[Any], Any, types.Inbox]:
+async def find(send: Send, name: str) -> types.Inbox:
     """
     The inbox with this name, unless it is being deleted, as the service lists it.
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    inboxes = yield from all_inboxes(name=name, most=LOOK_UP_PAGES)
+    inboxes = await all_inboxes(send, name=name, most=LOOK_UP_PAGES)
     for inbox in inboxes:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
             return inbox
@@ -71,13 +77,14 @@ def find(name: str) -> Generator[Call[Any], Any, types.Inbox]:
     raise NotFoundError(f"Inbox {name!r} does not exist: {fix}", status=404)
 
 
-def pages(
-    read: Callable[[Any], Call[Any]],
-    following: Callable[[Any, Any], Any],
-    position: Any,
+async def pages(
+    send: Send,
+    read: Callable[[Position], Call[ListedPage]],
+    following: Callable[[ListedPage, Position], Position | None],
+    position: Position,
     most: int,
     seconds: float = math.inf,
-) -> Generator[Call[Any], Any, tuple[list[Any], Any]]:
+) -> tuple[list[Any], Position | None]:
     """
     The entries of a list, page by page, none twice, and the position after them; None if there are no more.
 
@@ -96,14 +103,15 @@ def pages(
     for number in range(most):
         if number and clock.monotonic() >= ends_at:
             break
-        page = yield read(position)
-        results = page if isinstance(page, list) else page["results"]
+        page = await send(read(position))
+        results: list[Any] = page if isinstance(page, list) else page["results"]
         unseen = [entry for entry in results if entry is not None and entry.get("id") not in seen]
         seen.update({entry.get("id") for entry in unseen} - {None})
         entries += unseen
-        before, position = position, following(page, position)
-        if position in (None, before) or (results and not unseen):
+        next_position = following(page, position)
+        if next_position is None or next_position == position or (results and not unseen):
             return entries, None
+        position = next_position
     return entries, position
 
 
@@ -116,16 +124,17 @@ def _all(list_name: str, most: int, listed: tuple[list[T], Any]) -> list[T]:
     return entries
 
 
-def all_inboxes(
-    status: str | None = None, name: str | None = None, most: int = MOST_PAGES
-) -> Generator[Call[Any], Any, list[types.Inbox]]:
+async def all_inboxes(
+    send: Send, status: str | None = None, name: str | None = None, most: int = MOST_PAGES
+) -> list[types.Inbox]:
     """
     All inboxes, page by page.
 
     :param most: maximum number of pages, 1 or more.
     :raises TransportError: there are more pages.
     """
-    listed = yield from pages(
+    listed = await pages(
+        send,
         partial(api.list_inboxes, PAGE_SIZE, status=status, name=name),
         lambda page, offset: offset + len(page["results"]) if page.get("next") else None,
         0,
@@ -134,26 +143,26 @@ def all_inboxes(
     return _all("inboxes", most, listed)
 
 
-def all_messages(inbox_id: str) -> Generator[Call[Any], Any, list[types.ListedMessage]]:
+async def all_messages(send: Send, inbox_id: str) -> list[types.ListedMessage]:
     """
     All messages of an inbox, page by page.
 
     :raises TransportError: there are more pages.
     """
-    listed = yield from first_messages(inbox_id, MOST_PAGES)
+    listed = await first_messages(send, inbox_id, MOST_PAGES)
     return _all("messages", MOST_PAGES, listed)
 
 
-def first_messages(
-    inbox_id: str, most: int
-) -> Generator[Call[Any], Any, tuple[list[types.ListedMessage], str | None]]:
+async def first_messages(
+    send: Send, inbox_id: str, most: int
+) -> tuple[list[types.ListedMessage], str | None]:
     """
     The messages of an inbox, page by page, and the cursor after them; None if there are no more.
 
     :param most: maximum number of pages, 1 or more.
     """
     read = partial(api.list_messages, inbox_id)
-    return (yield from pages(read, lambda page, _: _cursor_after(page), None, most))
+    return await pages(send, read, lambda page, _: _cursor_after(page), None, most)
 
 
 def _cursor_after(page: types.Page[types.ListedMessage]) -> str | None:
@@ -184,9 +193,7 @@ def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {**counts, "oldest_created_at": min(created)[1] if created else None}
 
 
-def all_templates(
-    apps: list[str] | None, limit: int | None
-) -> Generator[Call[Any], Any, list[types.Template]]:
+async def all_templates(send: Send, apps: list[str] | None, limit: int | None) -> list[types.Template]:
     """
     Templates, page by page until a page is not full.
 
@@ -194,7 +201,8 @@ def all_templates(
     :raises TransportError: there are more pages.
     """
     most = MOST_PAGES if limit is None else -(-within("limit", limit, ANY_NUMBER) // PAGE_SIZE)
-    listed = yield from pages(
+    listed = await pages(
+        send,
         partial(api.list_templates, apps, PAGE_SIZE),
         lambda page, offset: offset + len(page) if len(page) >= PAGE_SIZE else None,
         0,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from traceback import walk_tb
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -24,7 +23,7 @@ from airflow_provider_workflow.client.answers import (
     TLS,
     no_answer,
 )
-from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
+from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
@@ -65,8 +64,7 @@ class AsyncWorkflowClient(BaseClient):
     ) -> None:
         super().__init__(settings, **options)
         self.session = session
-        self._exchange = partial(exchange, session)
-        self._in_thread = in_thread
+        self._run_in_thread = in_thread
 
     async def send(self, call: Call[T]) -> T:
         """
@@ -74,40 +72,24 @@ class AsyncWorkflowClient(BaseClient):
 
         :raises WorkflowError: it failed.
         """
-        return await self.run(self.attempt(call))
+        return await self.attempt(call)
 
-    async def run(self, exchange: Generator[Any, Any, T]) -> T:
-        """Perform an exchange's steps until it returns."""
-        resume: Callable[[], Any] = partial(next, exchange)
-        try:
-            while True:
-                step = resume()
-                try:
-                    resume = partial(exchange.send, await self._perform(step))
-                except Exception as error:
-                    resume = partial(exchange.throw, error)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        finally:
-            exchange.close()
+    async def _request(self, request: Request) -> Answer:
+        return await exchange(self.session, request)
 
-    def _perform(self, step: Any) -> Awaitable[Any]:
-        if isinstance(step, Request):
-            return self._exchange(step)
-        if isinstance(step, Call):
-            return self.send(step)
-        if isinstance(step, Pause):
-            return clock.async_sleep(step.seconds)
-        if isinstance(step, CarryThrough):
-            return carry_through(self.run(step.exchange))
-        if isinstance(step, InThread):
-            return self._in_thread(step.run)
-        return self._renewed(step)
+    async def _sleep(self, seconds: float) -> None:
+        await clock.async_sleep(seconds)
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        value: T = await self._run_in_thread(function)
+        return value
 
     async def _renewed(self, renewal: Renewal) -> None:
         async with clock.timeout(self.renewal_seconds):
             await asyncio.wrap_future(renewal)
+
+    async def _carry_through(self, work: Coroutine[Any, Any, T]) -> T:
+        return await carry_through(work)
 
 
 async def carry_through(work: Coroutine[Any, Any, T]) -> T:

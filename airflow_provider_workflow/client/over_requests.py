@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ssl
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from http.client import HTTPException
 from traceback import walk_tb
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import requests
 import urllib3
@@ -26,11 +26,12 @@ from airflow_provider_workflow.client.answers import (
     TLS,
     no_answer,
 )
-from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
+from airflow_provider_workflow.client.call import Call, Calls
 from airflow_provider_workflow.client.connections import Connection, SecureConnection, TimeLimit
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken, Renewal
 from airflow_provider_workflow.client.wire import Answer, Body, Request
 from airflow_provider_workflow.text import plain
 
@@ -46,6 +47,7 @@ for a host name that cannot be encoded.
 """
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class WorkflowClient(BaseClient):
@@ -98,42 +100,47 @@ class WorkflowClient(BaseClient):
         :raises WorkflowError: it failed, after all retries that are allowed.
         """
         try:
-            value: T = self._retrying(lambda: self.run(self.attempt(call)))
+            value: T = self._retrying(lambda: finished(self.attempt(call)))
             return value
         except WorkflowError as error:
             error.may_repeat = False  # nor does a call that depends on this one
             raise
 
-    def run(self, exchange: Generator[Any, Any, T]) -> T:
-        """Perform an exchange's steps until it returns."""
-        resume: Callable[[], Any] = partial(next, exchange)
-        try:
-            while True:
-                step = resume()
-                try:
-                    resume = partial(exchange.send, self._perform(step))
-                except Exception as error:
-                    resume = partial(exchange.throw, error)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        finally:
-            exchange.close()
+    def run(self, calls: Calls[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """
+        Make several calls.
 
-    def _perform(self, step: Any) -> Any:
-        if isinstance(step, Request):
-            is_renewal = step.timeout > self.settings.timeout
-            seconds = self._seconds_left(step.timeout)
-            return self.exchange(step if is_renewal else replace(step, timeout=seconds))
-        if isinstance(step, Call):
-            return self.send(step)
-        if isinstance(step, Pause):
-            return clock.sleep(step.seconds)
-        if isinstance(step, CarryThrough):
-            return self.run(step.exchange)
-        if isinstance(step, InThread):
-            return step.run()
-        return step.result(self._seconds_left(self.renewal_seconds))  # another thread renews the token
+        :param calls: makes them by its first argument, such as ``inboxes.all_messages``.
+        :param args: further arguments of ``calls``.
+        :raises WorkflowError: a call failed.
+        """
+        return finished(calls(self._call, *args, **options))
+
+    def access_token(self, scope: str) -> AccessToken:
+        """
+        The access token of a scope, from the cache if it is not due for renewal.
+
+        :raises WorkflowError: no token could be obtained.
+        """
+        token, _ = finished(self.token_of(scope))
+        return token
+
+    async def _call(self, call: Call[T]) -> T:
+        return self.send(call)
+
+    async def _request(self, request: Request) -> Answer:
+        is_renewal = request.timeout > self.settings.timeout
+        seconds = self._seconds_left(request.timeout)
+        return self.exchange(request if is_renewal else replace(request, timeout=seconds))
+
+    async def _sleep(self, seconds: float) -> None:
+        clock.sleep(seconds)
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        return function()
+
+    async def _renewed(self, renewal: Renewal) -> None:
+        renewal.result(self._seconds_left(self.renewal_seconds))
 
     def _seconds_left(self, timeout: float) -> float:
         """
@@ -150,13 +157,29 @@ class WorkflowClient(BaseClient):
 
     def exchange(self, request: Request) -> Answer:
         """
-        Send one request; the only step that uses the network.
+        Send one request; nothing else uses the network.
 
         :raises TransportError: no complete answer was received.
         """
         if self._wire is None:
             self._wire = RequestsWire(self.settings.tls())
         return self._wire.exchange(request)
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """
+    The value of a coroutine that never suspends: it blocks wherever it waits.
+
+    What is raised meanwhile, by a signal too, is raised within the coroutine, and so ends it.
+    """
+    try:
+        work.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    finally:
+        work.close()
+    raise RuntimeError("a call of a task waits for an event loop")
 
 
 def _may_repeat(error: BaseException) -> bool:

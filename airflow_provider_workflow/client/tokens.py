@@ -10,15 +10,15 @@ import hashlib
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api, user_tokens
-from airflow_provider_workflow.client.call import CarryThrough, InThread
+from airflow_provider_workflow.client.call import Send
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -29,7 +29,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.settings import APP_GRANT, USER_GRANT, Settings
-from airflow_provider_workflow.client.user_tokens import TokenStore, UserTokens
+from airflow_provider_workflow.client.user_tokens import Renewer, UserTokens
 
 RENEW_AGAIN_SECONDS = 30.0
 """Time between early renewals if one failed, so that not every call waits for an endpoint that is down."""
@@ -167,13 +167,19 @@ TOKENS = TokenCache()
 os.register_at_fork(after_in_child=TOKENS.forget_renewals)
 
 
-def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Generator[Any, Any, AccessToken]:
+async def access_token(
+    cache: TokenCache,
+    key: Key,
+    obtain: Callable[[], Awaitable[AccessToken]],
+    wait: Callable[[Renewal], Awaitable[None]],
+) -> AccessToken:
     """
     The access token of a key, from the cache if it is not due for renewal.
 
     While the token endpoint or the store of user tokens is unavailable, a token is used until it expires.
 
-    :param store: store of user tokens; only needed for a user's token.
+    :param obtain: requests the token, or reads it, and caches it; one caller at a time does so.
+    :param wait: waits for another caller's renewal; raises its error, or ``TimeoutError``.
     """
     while True:
         token = cache.usable(key)
@@ -182,7 +188,7 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
         renewal, is_mine = cache.join(key)
         if not is_mine:
             try:
-                yield renewal
+                await wait(renewal)
             except AuthenticationError as rejection:
                 # Each caller adds its own connection.
                 raise copy(rejection) from None
@@ -192,14 +198,7 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
             continue
         error: Exception | None = None
         try:
-            if key.grant == USER_GRANT:
-                of_user: AccessToken = yield CarryThrough(_token_of_user(cache, key, store))
-                return of_user
-            asked_at = clock.monotonic()
-            answer: types.Token = yield api.app_token(key.scope)
-            # The lifetime is counted from the request.
-            token = AccessToken(*api.token_of(answer, asked_at))
-            return cache.put(key, token)
+            return await obtain()
         except WorkflowError as fault:
             is_away = isinstance(fault, (TransportError, ServerError, RateLimitError))
             if is_away and (token := cache.postpone(key)) is not None:
@@ -210,16 +209,24 @@ def access_token(cache: TokenCache, key: Key, store: TokenStore | None) -> Gener
             cache.leave(key, renewal, error)
 
 
-def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Generator[Any, Any, AccessToken]:
+async def app_access_token(cache: TokenCache, key: Key, send: Send) -> AccessToken:
+    """A new access token of the application, which is cached."""
+    asked_at = clock.monotonic()
+    answer = await send(api.app_token(key.scope))
+    # The lifetime is counted from the request.
+    return cache.put(key, AccessToken(*api.token_of(answer, asked_at)))
+
+
+async def user_access_token(cache: TokenCache, key: Key, renewer: Renewer | None) -> AccessToken:
     """
     An access token of the connection's user (``key.user``), from the store if it is not due for renewal.
 
     :raises ConfigurationError: there is no store.
     :raises LoginRequiredError: the user must log in again.
     """
-    if store is None:
+    if renewer is None:
         raise ConfigurationError(["the grant refresh_token needs a store of user tokens"])
-    stored: UserTokens | None = yield InThread(store.read)
+    stored = await renewer.read()
     if stored is None:
         # Airflow returns None while its API is unavailable: a token is used until it expires.
         if (token := cache.postpone(key)) is not None:
@@ -233,6 +240,5 @@ def _token_of_user(cache: TokenCache, key: Key, store: TokenStore | None) -> Gen
             return token
     if (reason := cache.rejected[place].get(stored.refresh_token)) is not None:
         raise LoginRequiredError(key.user, reason)
-    reject = cache.rejected[place].__setitem__
-    renewed, issued = yield from user_tokens.renew(store, stored, key.user, reject)
+    renewed, issued = await renewer.renew(stored, key.user, cache.rejected[place].__setitem__)
     return cache.put(key, token_of_user(renewed, issued=issued))

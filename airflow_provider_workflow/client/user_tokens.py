@@ -14,14 +14,14 @@ A refresh invalidates the refresh token and returns a new one. The store has no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.call import InThread, Pause
+from airflow_provider_workflow.client.call import RunInThread, Send
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     LoginRequiredError,
@@ -91,39 +91,94 @@ class TokenStore(Protocol):
         """Replace the tokens; they are stored when this returns."""
 
 
-Renewed = Generator[Any, Any, tuple[UserTokens, bool]]
-"""Returns tokens, and whether they are the answer to a request of this process."""
-
-
-def renew(
-    store: TokenStore,
-    stored: UserTokens,
-    connection_id: str,
-    reject: Callable[[str, str], None],
-) -> Renewed:
+@dataclass(frozen=True)
+class Renewer:
     """
-    Renew the stored tokens, or use those that another process stores meanwhile.
+    Reads and renews a user's tokens by the means of a client.
 
-    :param reject: called with a refresh token that must not be sent again, and the reason.
-    :raises LoginRequiredError: the user must log in again.
+    :param store: their store.
+    :param send: sends a call.
+    :param sleep: waits for a number of seconds.
+    :param in_thread: runs a method of the store.
     """
-    asked_at = clock.now()
-    try:
-        call = api.refresh_user_token(stored.refresh_token)
-        # Not in a variable: an error below would show the tokens in its traceback.
-        fresh = user_tokens_of((yield call), asked_at, stored.refresh_token)
-    except WorkflowError as fault:
-        reason = _why_invalid(fault)
-        if reason is None:
-            raise
-        reject(stored.refresh_token, reason)
-        newer = yield from _newer(store, stored)
-        if newer is None:
-            raise LoginRequiredError(connection_id, reason) from fault
-        return newer, False
-    if fresh.refresh_token != stored.refresh_token:
-        reject(stored.refresh_token, NOT_STORED)
-    return (yield from _store(store, fresh, stored, connection_id))
+
+    store: TokenStore
+    send: Send
+    sleep: Callable[[float], Awaitable[None]]
+    in_thread: RunInThread
+
+    async def read(self) -> UserTokens | None:
+        """
+        The stored tokens; None if there are none.
+
+        :raises TokenStoreError: the store is unreachable.
+        """
+        return await self.in_thread(self.store.read)
+
+    async def renew(
+        self, stored: UserTokens, connection_id: str, reject: Callable[[str, str], None]
+    ) -> tuple[UserTokens, bool]:
+        """
+        Renew the stored tokens, or use those that another process stores meanwhile.
+
+        :param reject: called with a refresh token that must not be sent again, and the reason.
+        :return: the tokens, and whether they are the answer to a request of this process.
+        :raises LoginRequiredError: the user must log in again.
+        """
+        asked_at = clock.now()
+        try:
+            call = api.refresh_user_token(stored.refresh_token)
+            # Not in a variable: an error below would show the tokens in its traceback.
+            fresh = user_tokens_of(await self.send(call), asked_at, stored.refresh_token)
+        except WorkflowError as fault:
+            reason = _why_invalid(fault)
+            if reason is None:
+                raise
+            reject(stored.refresh_token, reason)
+            newer = await self._newer(stored)
+            if newer is None:
+                raise LoginRequiredError(connection_id, reason) from fault
+            return newer, False
+        if fresh.refresh_token != stored.refresh_token:
+            reject(stored.refresh_token, NOT_STORED)
+        return await self._store(fresh, stored, connection_id)
+
+    async def _newer(self, stored: UserTokens) -> UserTokens | None:
+        """The tokens that another process stores within 10 s, or None."""
+        for seconds in READ_AGAIN_SECONDS:
+            await self.sleep(seconds)
+            try:
+                newest = await self.read()
+            except TokenStoreError:
+                continue
+            if newest is not None and newest.access_token != stored.access_token:
+                return newest
+        return None
+
+    async def _store(
+        self, fresh: UserTokens, stored: UserTokens, connection_id: str
+    ) -> tuple[UserTokens, bool]:
+        """
+        Store new tokens before they are used, unless the store has changed meanwhile; then use the stored
+        ones.
+
+        A user may have logged in, or a write that raised may have succeeded and other processes renewed
+        since.
+
+        :raises LoginRequiredError: the tokens could not be stored.
+        """
+        for seconds in WRITE_AGAIN_SECONDS:
+            if seconds:
+                await self.sleep(seconds)
+            try:
+                newest = await self.read()
+                if newest is not None and newest.access_token != stored.access_token:
+                    return newest, newest == fresh
+                await self.in_thread(partial(self.store.write, fresh))
+                return fresh, True
+            except TokenStoreError as error:
+                fault = error
+        raise LoginRequiredError(connection_id, NOT_STORED) from fault
 
 
 def _why_invalid(fault: WorkflowError) -> str | None:
@@ -136,43 +191,3 @@ def _why_invalid(fault: WorkflowError) -> str | None:
         if fault.code == "invalid_grant" or (fault.status == 400 and fault.code is None and fault.detail):
             return REFUSED
     return None
-
-
-def _newer(store: TokenStore, stored: UserTokens) -> Generator[Any, Any, UserTokens | None]:
-    """The tokens that another process stores within 10 s, or None."""
-    for seconds in READ_AGAIN_SECONDS:
-        yield Pause(seconds)
-        try:
-            newest: UserTokens | None = yield InThread(store.read)
-        except TokenStoreError:
-            continue
-        if newest is not None and newest.access_token != stored.access_token:
-            return newest
-    return None
-
-
-def _store(
-    store: TokenStore,
-    fresh: UserTokens,
-    stored: UserTokens,
-    connection_id: str,
-) -> Renewed:
-    """
-    Store new tokens before they are used, unless the store has changed meanwhile; then use the stored ones.
-
-    A user may have logged in, or a write that raised may have succeeded and other processes renewed since.
-
-    :raises LoginRequiredError: the tokens could not be stored.
-    """
-    for seconds in WRITE_AGAIN_SECONDS:
-        if seconds:
-            yield Pause(seconds)
-        try:
-            newest: UserTokens | None = yield InThread(store.read)
-            if newest is not None and newest.access_token != stored.access_token:
-                return newest, newest == fresh
-            yield InThread(partial(store.write, fresh))
-            return fresh, True
-        except TokenStoreError as error:
-            fault = error
-    raise LoginRequiredError(connection_id, NOT_STORED) from fault

@@ -43,7 +43,7 @@ def check_quarantine(hook: WorkflowHook, inbox_id: str) -> None:
     conn_id = hook.workflow_conn_id
     try:
         if _is_due(conn_id, inbox_id):
-            messages, _ = hook.run_once(first_messages(inbox_id, MOST_PAGES))
+            messages, _ = hook.run_once(first_messages, inbox_id, MOST_PAGES)
             report_quarantined(messages, inbox=inbox_id, conn_id=conn_id)
     except Exception as error:
         _log_failure(inbox_id, conn_id, error)
@@ -55,7 +55,7 @@ async def check_quarantine_in_loop(client: AsyncWorkflowClient, inbox_id: str) -
     try:
         if _is_due(conn_id, inbox_id):
             async with clock.timeout(LONGEST_CHECK_SECONDS):
-                messages, _ = await client.run(first_messages(inbox_id, MOST_PAGES))
+                messages, _ = await first_messages(client.send, inbox_id, MOST_PAGES)
             for start in range(0, len(messages), 100):  # other triggers run between
                 report_quarantined(messages[start : start + 100], inbox=inbox_id, conn_id=conn_id)
                 await clock.async_sleep(0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
@@ -17,7 +17,7 @@ from airflow.sdk.log import mask_secret
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, inboxes
 from airflow_provider_workflow.client.advice import reason_of, why_missing
-from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.call import Call, Calls
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
 from airflow_provider_workflow.client.settings import USER_GRANT, Settings, settings_of
 from airflow_provider_workflow.client.tokens import TOKENS, TokenCache, is_users, token_key
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_requests import WorkflowClient
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 DEFAULT_CONN_ID = "workflow_default"
 HURRIED_SECONDS = 5.0
@@ -108,15 +109,16 @@ class WorkflowHook(BaseHook):
         other.client = self._new_client(settings, attempts=1, longest_wait=0.0, **options)
         return other
 
-    def run_once(self, exchange: Generator[Any, Any, T]) -> T:
+    def run_once(self, calls: Calls[P, T], *args: P.args, **options: P.kwargs) -> T:
         """
         Make optional calls: one attempt per call, for at most 5 s, and without waiting at a rate gate.
 
-        :param exchange: the calls, such as ``inboxes.all_messages``.
+        :param calls: makes them by its first argument, such as ``inboxes.all_messages``.
+        :param args: further arguments of ``calls``.
         :raises WorkflowError: a call failed.
         """
         with closing(self.hurried().client) as client:
-            return client.run(exchange)
+            return client.run(calls, *args, **options)
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AsyncWorkflowClient]:
@@ -149,7 +151,7 @@ class WorkflowHook(BaseHook):
             )
 
     def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
-        return self.client.run(inboxes.at_inbox(inbox, make))
+        return self.client.run(inboxes.at_inbox, inbox, make)
 
     # Tokens (docs/service.md 9.2 and 14)
 
@@ -215,7 +217,7 @@ class WorkflowHook(BaseHook):
         scopes = scope or self.settings.scope
         if not is_users(self.settings, scopes):
             return self.app_token(scopes)
-        token, _ = self.client.run(self.client.token_of(scopes))
+        token = self.client.access_token(scopes)
         seconds = max(0, int(token.expires_at - clock.monotonic()))
         return {"access_token": token.value, "expires_in": seconds, "token_type": "Bearer", "scope": scopes}
 
@@ -243,7 +245,7 @@ class WorkflowHook(BaseHook):
         :param apps: only templates that use these apps.
         :param limit: maximum number of templates, 1 or more; None for all.
         """
-        return self.client.run(inboxes.all_templates(apps, limit))
+        return self.client.run(inboxes.all_templates, apps, limit)
 
     def unenroll_promotion(self, enrollment_id: str) -> None:
         """End a user's enrollment in a promotion, with a token of scope ``promotions:write``."""
@@ -253,7 +255,7 @@ class WorkflowHook(BaseHook):
 
     def list_inboxes(self, status: str | None = None, name: str | None = None) -> list[types.Inbox]:
         """List all inboxes, or those with this status and name."""
-        return self.client.run(inboxes.all_inboxes(status, name))
+        return self.client.run(inboxes.all_inboxes, status, name)
 
     def create_inbox(
         self, subscription: types.Subscription, name: str | None = None, notification_url: str | None = None
@@ -293,7 +295,7 @@ class WorkflowHook(BaseHook):
         :raises NotFoundError: there is no such inbox.
         """
         return (
-            self.get_inbox(inbox)["id"] if inboxes.is_id(inbox) else self.client.run(inboxes.look_up(inbox))
+            self.get_inbox(inbox)["id"] if inboxes.is_id(inbox) else self.client.run(inboxes.look_up, inbox)
         )
 
     def update_inbox(self, inbox: str, notification_url: str | None) -> types.Inbox:
@@ -316,7 +318,7 @@ class WorkflowHook(BaseHook):
 
     def list_messages(self, inbox: str) -> list[types.ListedMessage]:
         """List all messages of an inbox, including quarantined ones, without payloads."""
-        return self.client.run(inboxes.all_messages(self.inbox_id(inbox)))
+        return self.client.run(inboxes.all_messages, self.inbox_id(inbox))
 
     def lease_messages(
         self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300

@@ -206,7 +206,7 @@ def get_inbox(connection_id: str, inbox: str) -> Fields:
     :raises PageError: the call failed, or no inbox has the name.
     """
     with connected(connection_id) as client:
-        shown = inbox_of(client.run(at_inbox(inbox, api.get_inbox)))
+        shown = inbox_of(client.run(at_inbox, inbox, api.get_inbox))
     return {"inboxes": [shown], "next": None, "fetched_at": _now()}
 
 
@@ -251,7 +251,7 @@ def _pages(
 ) -> tuple[list[Any], Any]:
     """Entries of a list, and the position after them (see ``client.inboxes.pages``)."""
     with connected(connection_id) as client:
-        return client.run(pages(read, following, position, MOST_PAGES, ENOUGH_SECONDS))
+        return client.run(pages, read, following, position, MOST_PAGES, ENOUGH_SECONDS)
 
 
 def _now() -> str:

@@ -204,7 +204,7 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     """
     if inboxes.is_id(inbox):
         return await client.send(api.get_inbox(inbox))
-    return await client.run(inboxes.find(inbox))
+    return await inboxes.find(client.send, inbox)
 
 
 def explained(error: Exception) -> str:

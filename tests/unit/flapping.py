@@ -164,11 +164,7 @@ class Service:
             return {"results": listed, "next": None}
         return self.answered()
 
-    async def run(self, exchange: Any) -> Any:
-        exchange.close()
-        return [], None
-
-    run_once = staticmethod(lambda exchange: (exchange.close() or [], None))
+    run_once = staticmethod(lambda calls, *args: ([], None))
 
     def get_inbox(self, inbox: str) -> Any:
         return self.answered()

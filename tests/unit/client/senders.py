@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from airflow_provider_workflow.client.call import Call
+from airflow_provider_workflow.client.call import Call, Calls
 from airflow_provider_workflow.client.exchange import Gate
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.over_requests import WorkflowClient
@@ -19,6 +19,7 @@ from airflow_provider_workflow.clock import use
 from tests.unit.fake_clock import FakeClock
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Sender:
@@ -41,14 +42,12 @@ class Sender:
         return self.clock.slept
 
     def __call__(self, call: Call[T]) -> T:
-        return self._ended(self.client.send, call)
-
-    def run(self, exchange: Generator[Any, Any, T]) -> T:
-        return self._ended(self.client.run, exchange)
-
-    def _ended(self, send: Callable[[Any], Any], what: Any) -> Any:
         with use(self.clock):
-            return send(what)
+            return self.client.send(call)  # type: ignore[no-any-return]
+
+    def run(self, calls: Calls[P, T], *args: P.args, **options: P.kwargs) -> T:
+        with use(self.clock):
+            return self.client.run(calls, *args, **options)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         self.client.close()
@@ -73,9 +72,15 @@ class AsyncSender(Sender):
         session = self.loop.run_until_complete(entering)
         self.client = AsyncWorkflowClient(settings, session, **{**self.shared, **options})
 
-    def _ended(self, send: Callable[[Any], Any], what: Any) -> Any:
+    def __call__(self, call: Call[T]) -> T:
+        return self._ended(self.client.send(call))
+
+    def run(self, calls: Calls[P, T], *args: P.args, **options: P.kwargs) -> T:
+        return self._ended(calls(self.client.send, *args, **options))
+
+    def _ended(self, work: Coroutine[Any, Any, T]) -> T:
         with use(self.clock):
-            return self.loop.run_until_complete(send(what))
+            return self.loop.run_until_complete(work)
 
     def close(self) -> None:
         self.loop.run_until_complete(self._stack.aclose())
@@ -100,7 +105,7 @@ class _WithoutNetwork(WorkflowClient):
 
 class StepsSender(Sender):
     """
-    Performs the steps of a call without a network, for what is decided by the answer alone.
+    Sends calls without a network, for what is decided by the answer alone.
 
     :param reply: gives the bytes of a whole answer to the bytes of a request.
     """

@@ -288,7 +288,7 @@ def test_one_defective_inbox_does_not_make_a_list_unreadable(
         answer(200, {"results": [named[1]], "next": None}),
     ]
     send = make_send(scripted.settings())
-    assert send.run(inboxes.all_inboxes()) == named
+    assert send.run(inboxes.all_inboxes) == named
     assert b"offset=2" in scripted.requests[1], "what is left out is not requested again"
     assert (
         "1 of 2 inboxes in the list of the service have no usable id or no status, and are left out"
@@ -296,7 +296,7 @@ def test_one_defective_inbox_does_not_make_a_list_unreadable(
     )
 
     scripted.script(answer(200, {"results": [defective, named[0]], "next": None}))
-    assert send.run(inboxes.look_up("orders")) == "orders"
+    assert send.run(inboxes.look_up, "orders") == "orders"
 
 
 @pytest.mark.parametrize("value", NO_IDS)
@@ -313,7 +313,7 @@ def test_a_next_page_that_no_request_can_name_is_an_error(
 ) -> None:
     scripted.answers = [answer(200, {"results": [], "next": "https://a/?cursor=\ud800"})]
     with pytest.raises(errors.TransportError, match="cursor no request can have"):
-        make_send(scripted.settings()).run(inboxes.all_messages(SOME_ID))
+        make_send(scripted.settings()).run(inboxes.all_messages, SOME_ID)
 
 
 @pytest.mark.parametrize("defective", [None, 5, "x", [], {"id": {}}, {"id": ["x"]}])
@@ -323,11 +323,11 @@ def test_nor_does_a_defective_message_or_template(
     sound: Any = {"id": "a", "status": "available"}
     scripted.answers = [answer(200, {"results": [defective, sound], "next": None})]
     send = make_send(scripted.settings())
-    assert send.run(inboxes.all_messages(SOME_ID)) == [{}, sound]
+    assert send.run(inboxes.all_messages, SOME_ID) == [{}, sound]
 
     full = [defective, *({"id": number} for number in range(1, 100))]
     scripted.script(answer(200, full), answer(200, [{"id": 100}, defective]))
-    assert [template.get("id") for template in send.run(inboxes.all_templates(None, None))] == [
+    assert [template.get("id") for template in send.run(inboxes.all_templates, None, None)] == [
         *(None, *range(1, 100)),
         *(100, None),
     ]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from airflow_provider_workflow.client import api, inboxes
+from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError, TransportError
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import SUBSCRIPTION
+from tests.unit.client.conftest import MakeSender
+from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import Sender
 
 
@@ -76,9 +81,9 @@ def test_a_new_inbox_has_both_words_for_its_name_or_none_and_its_inputs_are_an_o
 
 
 def test_arguments_are_checked_before_a_name_is_looked_up(send: Sender, emulator: EmulatorServer) -> None:
-    exchange = inboxes.at_inbox("orders", lambda inbox_id: api.lease_messages(inbox_id, lease_seconds=0))
+    make = partial(api.lease_messages, lease_seconds=0)
     with pytest.raises(ValueError, match="lease_seconds must be a whole number from 1 to 3600, not 0"):
-        send.run(exchange)
+        send.run(inboxes.at_inbox, "orders", make)
     assert emulator.requests == []
 
 
@@ -145,7 +150,7 @@ def test_an_argument_out_of_range_is_named_with_its_range(case: str) -> None:
 
 
 def get(send: Sender, inbox: str) -> Any:
-    return send.run(inboxes.at_inbox(inbox, api.get_inbox))
+    return send.run(inboxes.at_inbox, inbox, api.get_inbox)
 
 
 @pytest.mark.specification("11.2 404")
@@ -159,30 +164,27 @@ GOING = {"id": "one", "name": "orders", "status": "deleting"}
 NEW = {"id": "two", "name": "orders", "status": "active"}
 
 
-def returned(exchange: Any, answer: Any) -> Any:
-    """What an exchange returns after its last answer."""
-    with pytest.raises(StopIteration) as end:
-        exchange.send(answer)
-    return end.value.value
+def script(scripted: ScriptedServer, *pages: Any) -> None:
+    """Let the service answer with these pages, after a token."""
+    scripted.script(*(answer(200, page) for page in pages))
 
 
-def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over() -> None:
-    exchange = inboxes.at_inbox("orders", api.get_inbox)
-    assert next(exchange).name == "list_inboxes"
-    assert exchange.send({"results": [GOING, NEW], "next": None}).path.startswith("/inboxes/two")
-    assert returned(exchange, NEW) == NEW
+def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over(
+    make_send: MakeSender, scripted: ScriptedServer
+) -> None:
+    send = make_send(scripted.settings())
+    script(scripted, {"results": [GOING, NEW], "next": None}, NEW)
+    assert get(send, "orders") == NEW
+    assert b"/inboxes/two " in scripted.requests[-1]
 
-    exchange = inboxes.at_inbox("orders", api.get_inbox)
-    next(exchange)
+    script(scripted, {"results": [GOING], "next": None})
     with pytest.raises(NotFoundError, match="Inbox 'orders' does not exist"):
-        exchange.send({"results": [GOING], "next": None})
+        get(send, "orders")
 
 
-def test_messages_without_ids_are_all_listed() -> None:
-    exchange = inboxes.all_messages("i")
-    next(exchange)
-    exchange.send({"results": [{}, {}], "next": "https://a?cursor=b"})
-    assert returned(exchange, {"results": [{}], "next": None}) == [{}, {}, {}]
+def test_messages_without_ids_are_all_listed(make_send: MakeSender, scripted: ScriptedServer) -> None:
+    script(scripted, {"results": [{}, {}], "next": "https://a?cursor=b"}, {"results": [{}], "next": None})
+    assert make_send(scripted.settings()).run(inboxes.all_messages, "i") == [{}, {}, {}]
 
 
 def entries(number: int) -> list[dict[str, Any]]:
@@ -191,18 +193,18 @@ def entries(number: int) -> list[dict[str, Any]]:
 
 ENDLESS: dict[str, tuple[Any, Any, int]] = {
     "inboxes": (
-        lambda: inboxes.all_inboxes(most=50),
+        partial(inboxes.all_inboxes, most=50),
         lambda n: {"results": entries(n), "next": "https://a"},
         50,
     ),
     "messages": (
-        lambda: inboxes.all_messages("i"),
-        lambda n: {"results": [{"id": n}], "next": f"https://a?cursor={n}"},
+        partial(inboxes.all_messages, inbox_id="i"),
+        lambda n: {"results": [{"id": str(n)}], "next": f"https://a?cursor={n}"},
         50,
     ),
-    "templates": (lambda: inboxes.all_templates(None, None), entries, 50),
+    "templates": (partial(inboxes.all_templates, apps=None, limit=None), entries, 50),
     "a look-up": (
-        lambda: inboxes.look_up("orders"),
+        partial(inboxes.look_up, name="orders"),
         lambda n: {"results": entries(n), "next": "https://a"},
         100,
     ),
@@ -212,13 +214,16 @@ ENDLESS: dict[str, tuple[Any, Any, int]] = {
 @pytest.mark.parametrize("listing", ENDLESS)
 def test_a_listing_that_never_ends_is_an_error(listing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inboxes, "MOST_PAGES", 50)
-    make, page, most = ENDLESS[listing]
-    exchange = make()
-    next(exchange)
-    for number in range(most - 1):
-        exchange.send(page(number))
+    calls, page, most = ENDLESS[listing]
+    read: list[Call[Any]] = []
+
+    async def send(call: Call[Any]) -> Any:
+        read.append(call)
+        return page(len(read))
+
     with pytest.raises(
         TransportError, match=f"has no end: [0-9]+ entries were read in {most} pages"
     ) as raised:
-        exchange.send(page(most))
+        asyncio.run(calls(send))
     assert raised.value.permanent
+    assert len(read) == most

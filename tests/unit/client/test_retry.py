@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -11,14 +12,17 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.call import Call, Family, Pause
-from airflow_provider_workflow.client.errors import MAX_WAIT_SECONDS, RateLimitError
+from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, Family
+from airflow_provider_workflow.client.errors import MAX_WAIT_SECONDS, RateLimitError, WorkflowAPIError
+from airflow_provider_workflow.client.exchange import GATES
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, token_key
 from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
+from tests.unit.client.endpoint import Endpoint, Reply, ok
 from tests.unit.client.matrix.cells import CALLS, SENT_ONCE
 from tests.unit.client.scripted import ScriptedServer, answer
 from tests.unit.client.senders import Sender, SyncSender
@@ -54,26 +58,29 @@ OF_FAMILY = {
 }
 PAGE = {"results": [], "next": None}
 
-Attempt = Generator[Any, Any, Any]
+
+@pytest.fixture
+def endpoint(cache: TokenCache) -> Endpoint:
+    return Endpoint(cache)
 
 
-def first_step(family: Family, **change: Any) -> Any:
-    """What a client with these settings does first for a call."""
-    return next(WorkflowClient(replace(SETTINGS, **change)).attempt(OF_FAMILY[family]))
+def send_to(endpoint: Endpoint, family: Family, reply: Reply, **change: Any) -> None:
+    """Send a call of a family, which has a token if it needs one."""
+    settings = replace(SETTINGS, **change)
+    for scope in (settings.scope, PROMOTIONS_SCOPE):
+        endpoint.cache.put(token_key(settings, scope), AccessToken("a-token", math.inf, math.inf))
+    endpoint.replies = [reply]
+    endpoint.client(settings).send(OF_FAMILY[family])
 
 
-def sent(family: Family) -> Attempt:
-    """An attempt of a call whose request was sent, with a token if it needs one."""
-    attempt = WorkflowClient(SETTINGS).attempt(OF_FAMILY[family])
-    if isinstance(next(attempt), Call):
-        attempt.send({"access_token": "a-token", "expires_in": 3600})
-    return attempt
+def limited(seconds: float) -> Answer:
+    """An answer that closes the gate of its call."""
+    return Answer(429, {"retry-after": f"{seconds:.0f}"}, b"")
 
 
-def close(attempt: Attempt, seconds: float) -> None:
-    """Close the gate of a call that was sent."""
+def close(endpoint: Endpoint, family: Family, seconds: float) -> None:
     with pytest.raises(RateLimitError):
-        attempt.send(Answer(429, {"retry-after": str(seconds)}, b""))
+        send_to(endpoint, family, limited(seconds))
 
 
 def test_a_success_that_used_the_window_up_closes_the_gate(
@@ -105,13 +112,20 @@ def test_a_limit_of_the_token_endpoint_holds_calls_only_while_they_need_a_token(
         (Family.INBOX, {"base_url": "https://b"}),
     ],
 )
-@pytest.mark.usefixtures("fake_clock")
 def test_families_token_endpoints_clients_and_hosts_have_gates_of_their_own(
-    family: Family, change: dict[str, Any]
+    family: Family, change: dict[str, Any], endpoint: Endpoint, fake_clock: FakeClock
 ) -> None:
-    close(sent(family), 20)
-    assert {other for other in Family if first_step(other) == Pause(20)} == {family}
-    assert first_step(family, **change) != Pause(20)
+    def waited(other: Family, **change: Any) -> list[float]:
+        """How long a call waits at the gate that a call of the family has closed."""
+        GATES.clear()
+        close(endpoint, family, 20)
+        fake_clock.slept.clear()
+        with pytest.raises(WorkflowAPIError):
+            send_to(endpoint, other, Answer(404, {}, b""), **change)
+        return fake_clock.slept
+
+    assert {other for other in Family if waited(other) == [20]} == {family}
+    assert waited(family, **change) == []
 
 
 def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
@@ -130,15 +144,20 @@ def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
     assert emulator.count("list_inboxes") == 1
 
 
-def test_a_gate_is_never_opened_earlier_and_waited_for_again_if_it_closes(fake_clock: FakeClock) -> None:
-    first, second, third = (sent(Family.GUESS) for _ in range(3))
-    close(first, 60)
-    close(second, 1)
-    guess = WorkflowClient(SETTINGS).attempt(make("guess"))
-    assert next(guess) == Pause(60)
-    fake_clock.advance(60)
-    close(third, 5)
-    assert next(guess) == Pause(5)
+def test_a_gate_is_never_opened_earlier_and_waited_for_again_if_it_closes(
+    endpoint: Endpoint, fake_clock: FakeClock
+) -> None:
+    other = Endpoint(endpoint.cache)
+
+    def meanwhile_limited_for_longer() -> Answer:
+        close(other, Family.TEMPLATES, 60)
+        return limited(1)
+
+    with pytest.raises(RateLimitError):
+        send_to(endpoint, Family.TEMPLATES, meanwhile_limited_for_longer)
+    fake_clock.then(lambda: close(other, Family.TEMPLATES, 5))
+    send_to(endpoint, Family.TEMPLATES, ok([]))
+    assert fake_clock.slept == [60, 5]
 
 
 @pytest.fixture(params=["America/New_York", "Asia/Tokyo"])
@@ -215,16 +234,16 @@ def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
 
 @pytest.mark.parametrize(("requested", "waited"), [(3600, 3600), (3601, 3600), (1e11, 3600)])
 def test_a_wait_of_up_to_an_hour_is_believed_and_the_error_has_what_was_sent(
-    requested: float, waited: float, fake_clock: FakeClock
+    requested: float, waited: float, endpoint: Endpoint, fake_clock: FakeClock
 ) -> None:
-    attempt = sent(Family.TEMPLATES)
     with pytest.raises(RateLimitError) as raised:
-        attempt.send(Answer(429, {"retry-after": f"{requested:.0f}"}, b""))
+        send_to(endpoint, Family.TEMPLATES, limited(requested))
     assert raised.value.retry_after == requested
     assert errors.requested_wait(raised.value) == waited <= MAX_WAIT_SECONDS
 
     with pytest.raises(RateLimitError) as unsent:
-        first_step(Family.TEMPLATES)
+        send_to(endpoint, Family.TEMPLATES, ok([]))
     assert unsent.value.retry_after == waited
     fake_clock.advance(waited)
-    assert not isinstance(first_step(Family.TEMPLATES), Pause)
+    send_to(endpoint, Family.TEMPLATES, ok([]))
+    assert fake_clock.slept == []

@@ -19,7 +19,7 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.errors import ConfigurationError
-from airflow_provider_workflow.client.exchange import BaseClient
+from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken
 from airflow_provider_workflow.client.wire import Answer
@@ -344,7 +344,7 @@ def test_no_repr_of_a_call_and_its_request_shows_a_secret(name: str) -> None:
     settings = build(password=SECRET)
     call = CALLS[name]()
     bearer = AccessToken(TOKEN, 0.0, 0.0)
-    request = BaseClient(settings).build(call, bearer)
+    request = WorkflowClient(settings).build(call, bearer)
     response = Answer(200, {"x": TOKEN}, REFRESH.encode())
     shown = f"{call!r} {request.url} {request!r} {bearer!r} {settings!r} {response!r}"
     assert [secret for secret in (SECRET, TOKEN, REFRESH, CODE, BASIC) if secret in shown] == []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -13,78 +14,80 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_workflow.client import api, errors
-from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.errors import AuthenticationError, ServerError, TransportError
+from airflow_provider_workflow.client import api, errors, over_aiohttp
+from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.client.exchange import NEW_TOKEN_PAUSE_SECONDS
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import (
-    TOKENS,
-    AccessToken,
-    Renewal,
-    TokenCache,
-    access_token,
-    token_key,
-)
+from airflow_provider_workflow.client.tokens import TOKENS, AccessToken, TokenCache, token_key
+from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
+from tests.unit.client.endpoint import SETTINGS, AskedError, Endpoint, ok
 from tests.unit.client.senders import Sender
 from tests.unit.fake_clock import START, FakeClock
 
-SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")
 HOURS_10 = 36000
 MANY = 20
-DOWN = [
+DOWN: list[Answer | Exception] = [
     TransportError("down", sent=False),
-    ServerError("down", status=503),
-    errors.RateLimitError("busy", status=429),
+    Answer(503, {}, b""),
+    Answer(429, {}, b""),
 ]
+ONE = {"access_token": "one", "expires_in": HOURS_10}
 
 
-Exchange = Generator[Any, Any, AccessToken]
+@pytest.fixture
+def endpoint(cache: TokenCache) -> Endpoint:
+    return Endpoint(cache)
 
 
-def asks(cache: TokenCache) -> Exchange:
-    return access_token(cache, token_key(SETTINGS, "external"), None)
+def is_asked(endpoint: Endpoint, **options: Any) -> bool:
+    """Whether a client sends a request for a token."""
+    with pytest.raises(AskedError):
+        endpoint.token(**options)
+    return True
 
 
-def token_at(step: Callable[[], Any]) -> str:
-    """The token that an exchange ends with at a step."""
-    with pytest.raises(StopIteration) as end:
-        step()
-    return str(end.value.value.value)
+class Held:
+    """
+    Clients of an event loop, whose requests for tokens wait until a test answers them.
+
+    :param cache: their access tokens.
+    """
+
+    def __init__(self, cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cache = cache
+        self.waiting: list[asyncio.Future[Answer]] = []
+        monkeypatch.setattr(over_aiohttp, "exchange", self._exchange)
+
+    async def _exchange(self, session: Any, request: Request) -> Answer:
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return await self.waiting[-1]
+
+    async def two(self) -> list[asyncio.Task[tuple[AccessToken, bool]]]:
+        """A caller that requests a token, and another one that waits for it."""
+        client = AsyncWorkflowClient(SETTINGS, Mock(), tokens=self.cache)
+        tasks = [asyncio.ensure_future(client.token_of("external")) for _ in range(2)]
+        await turns()
+        assert len(self.waiting) == 1
+        assert not any(task.done() for task in tasks)
+        return tasks
+
+    def answer(self, reply: Answer | BaseException) -> None:
+        """Answer the last request."""
+        if isinstance(reply, BaseException):
+            self.waiting[-1].set_exception(reply)
+        else:
+            self.waiting[-1].set_result(reply)
 
 
-def issue(exchange: Exchange, value: str, **more: Any) -> str:
-    """Answer the token call that an exchange waits for; the token that it ends with."""
-    return token_at(lambda: exchange.send({"access_token": value, "expires_in": HOURS_10, **more}))
-
-
-def at_once(exchange: Exchange) -> str:
-    """The token of an exchange that needs no step."""
-    return token_at(lambda: next(exchange))
-
-
-def asking(cache: TokenCache) -> Exchange:
-    """An exchange that waits for the answer to its token call."""
-    exchange = asks(cache)
-    assert isinstance(next(exchange), Call)
-    return exchange
-
-
-def asking_and_waiting(cache: TokenCache) -> tuple[Exchange, Exchange, Renewal]:
-    """An exchange that asks, another one that waits for it, and what that waits for."""
-    first, second = asking(cache), asks(cache)
-    renewal = next(second)
-    assert not renewal.done()
-    return first, second, renewal
-
-
-def holds_one(cache: TokenCache, **more: Any) -> None:
-    assert issue(asking(cache), "one", **more) == "one"
+async def turns() -> None:
+    """Let all tasks go on until they wait."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 def test_a_token_that_was_just_issued_is_not_renewed_but_sent_once_more_after_a_moment(
@@ -228,67 +231,70 @@ async def test_each_caller_that_waits_for_a_renewal_that_is_refused_is_named_in_
     ],
 )
 def test_a_token_is_renewed_five_minutes_early_or_half_way(
-    cache: TokenCache, fake_clock: FakeClock, life: Any, seconds: float
+    endpoint: Endpoint, fake_clock: FakeClock, life: Any, seconds: float
 ) -> None:
-    holds_one(cache, expires_in=life)
-    assert at_once(asks(cache)) == "one"
+    assert endpoint.token(ok({**ONE, "expires_in": life})) == "one"
+    assert endpoint.token() == "one"
     fake_clock.advance(seconds - 1)
-    assert at_once(asks(cache)) == "one"
+    assert endpoint.token() == "one"
     fake_clock.advance(1)
-    asking(cache)
+    assert is_asked(endpoint)
 
 
 def test_the_life_of_a_token_counts_from_when_it_was_asked_for(
-    cache: TokenCache, fake_clock: FakeClock
+    endpoint: Endpoint, fake_clock: FakeClock
 ) -> None:
-    first = asking(cache)
-    fake_clock.advance(100)
-    issue(first, "one")
-    fake_clock.advance(HOURS_10 - 300 - 100)
-    asking(cache)
+    endpoint.token(lambda: fake_clock.advance(100) or ok(ONE))
+    fake_clock.advance(HOURS_10 - 300 - 100 - 1)
+    assert endpoint.token() == "one"
+    fake_clock.advance(1)
+    assert is_asked(endpoint)
 
 
 @pytest.mark.parametrize("fault", DOWN)
-def test_while_the_endpoint_is_down_a_token_that_is_due_is_used_on_and_renewed_again_after_30_s(
-    cache: TokenCache, fake_clock: FakeClock, fault: Exception
+async def test_while_the_endpoint_is_down_a_token_that_is_due_is_used_on_and_renewed_again_after_30_s(
+    endpoint: Endpoint, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch, fault: Answer | Exception
 ) -> None:
-    holds_one(cache)
+    endpoint.token(ok(ONE))
     fake_clock.advance(HOURS_10 - 200)
-    renewing, waiting, _ = asking_and_waiting(cache)
-    assert token_at(lambda: renewing.throw(fault)) == "one"
-    assert token_at(lambda: waiting.send(None)) == "one"
+    held = Held(endpoint.cache, monkeypatch)
+    both = await held.two()
+    held.answer(fault)
+    assert [token.value for token, _ in await asyncio.gather(*both)] == ["one", "one"]
+    assert len(held.waiting) == 1
     fake_clock.advance(29)
-    assert at_once(asks(cache)) == "one"
+    assert endpoint.token() == "one"
     fake_clock.advance(1)
-    asking(cache)
+    assert is_asked(endpoint)
 
 
 @pytest.mark.parametrize(
-    ("seconds_left", "fault"), [(200, AuthenticationError("no", status=401)), (0, DOWN[0])]
+    ("seconds_left", "fault", "kind"),
+    [(200, Answer(401, {}, b""), AuthenticationError), (0, DOWN[0], TransportError)],
 )
 def test_a_token_is_not_used_on_where_its_renewal_is_refused_or_it_has_expired(
-    cache: TokenCache, fake_clock: FakeClock, seconds_left: int, fault: Exception
+    endpoint: Endpoint, fake_clock: FakeClock, seconds_left: int, fault: Any, kind: type[Exception]
 ) -> None:
-    holds_one(cache)
+    endpoint.token(ok(ONE))
     fake_clock.advance(HOURS_10 - seconds_left)
-    with pytest.raises(type(fault)):
-        asking(cache).throw(fault)
+    with pytest.raises(kind):
+        endpoint.token(fault)
 
 
 @pytest.mark.parametrize("value", [None, "", 7, "a\r\nb", "é b"])
-def test_an_answer_without_a_usable_token_is_refused(cache: TokenCache, value: Any) -> None:
+def test_an_answer_without_a_usable_token_is_refused(endpoint: Endpoint, value: Any) -> None:
     with pytest.raises(AuthenticationError, match="without a usable access_token"):
-        asking(cache).send({"access_token": value})
-    asking(cache)
+        endpoint.token(ok({"access_token": value}))
+    assert is_asked(endpoint)
 
 
-def test_a_refused_token_is_dropped_unless_it_was_renewed_meanwhile(cache: TokenCache) -> None:
-    key = token_key(SETTINGS, "external")
+def test_a_refused_token_is_dropped_unless_it_was_renewed_meanwhile(endpoint: Endpoint) -> None:
+    key, cache = token_key(SETTINGS, "external"), endpoint.cache
     cache.put(key, AccessToken("new", START + 60, START + 120))
     cache.drop(key, "old")
-    assert at_once(asks(cache)) == "new"
+    assert endpoint.token() == "new"
     cache.drop(key, "new")
-    asking(cache)
+    assert is_asked(endpoint)
     assert cache.rejected == {}, "only those of users are looked up there"
 
 
@@ -314,27 +320,48 @@ def test_which_connections_share_a_token(first: dict[str, Any], second: dict[str
 
 
 def test_a_forked_child_does_not_wait_for_a_renewal_of_its_parent() -> None:
-    owner = asking(TOKENS)
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0 if isinstance(next(asks(TOKENS)), Call) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    owner.close()
+    endpoint = Endpoint(TOKENS)
+
+    def fork() -> Answer:
+        """While the parent requests a token, the child does so too."""
+        pid = os.fork()
+        if pid == 0:
+            endpoint.requests = []
+            with contextlib.suppress(AskedError):
+                endpoint.token()
+            os._exit(0 if len(endpoint.requests) == 1 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        return ok(ONE)
+
+    assert endpoint.token(fork) == "one"
 
 
-def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others(
-    cache: TokenCache, monkeypatch: pytest.MonkeyPatch
+class KillError(BaseException):
+    """What a signal raises in a task that is being ended."""
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, KillError])
+def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others_and_its_client_stays_usable(
+    endpoint: Endpoint, end: type[BaseException]
 ) -> None:
-    monkeypatch.setattr(WorkflowClient, "exchange", Mock(side_effect=KeyboardInterrupt))
-    with WorkflowClient(SETTINGS, tokens=cache) as client, pytest.raises(KeyboardInterrupt) as interrupted:
+    client = endpoint.client()
+    endpoint.replies = [end()]
+    with pytest.raises(end) as interrupted:
         client.send(api.list_inboxes())
-    assert interrupted.traceback  # whose frames hold the exchange
-    asking(cache)
+    assert interrupted.traceback  # whose frames hold the coroutine
+    endpoint.replies = [ok(ONE), ok({"results": [], "next": None})]
+    assert client.send(api.list_inboxes())["results"] == []
 
 
-def test_a_programming_error_strands_nobody(cache: TokenCache) -> None:
-    first, second, renewal = asking_and_waiting(cache)
+async def test_a_programming_error_strands_nobody(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(endpoint.cache, monkeypatch)
+    first, second = await held.two()
+    held.answer(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        first.throw(ZeroDivisionError())
-    assert renewal.done()
-    assert isinstance(second.send(None), Call)
+        await first
+    await turns()
+    assert len(held.waiting) == 2, "the second caller sends a request of its own"
+    held.answer(ok(ONE))
+    assert (await second)[0].value == "one"

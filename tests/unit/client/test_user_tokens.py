@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Generator
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -14,25 +14,28 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.call import Call, CarryThrough, InThread, Pause
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
     LoginRequiredError,
+    RateLimitError,
+    ServerError,
     TokenStoreError,
     TransportError,
     WorkflowError,
 )
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.tokens import Key, TokenCache, access_token, token_key, token_of_user
-from airflow_provider_workflow.client.user_tokens import UserTokens
+from airflow_provider_workflow.client.tokens import TokenCache, token_key, token_of_user
+from airflow_provider_workflow.client.user_tokens import READ_AGAIN_SECONDS, UserTokens
+from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told
 from tests.unit.client.conftest import MakeSender, settings_of
+from tests.unit.client.endpoint import SETTINGS, AskedError, Endpoint, ok
 from tests.unit.client.senders import SyncSender
 from tests.unit.client.stores import MemoryStore, logged_in
-from tests.unit.client.test_tokens import DOWN, SETTINGS, at_once, token_at
+from tests.unit.client.test_tokens import DOWN
 from tests.unit.fake_clock import START as NOW
 from tests.unit.fake_clock import FakeClock
 
@@ -45,171 +48,178 @@ DUE = UserTokens("access-1", "refresh-1", NOW - 1, NOW + 299)
 OVER = UserTokens("access-1", "refresh-1", NOW - 400, NOW - 100)
 THEIRS = UserTokens("access-2", "refresh-2", NOW + 900, NOW + 1200)
 ANSWER = {"access_token": "access-2", "refresh_token": "refresh-2", "expires_in": 36000}
+AWAY = TokenStoreError("away")
 OURS = UserTokens("access-2", "refresh-2", NOW + 35700, NOW + 36000)
 
-NO_USE = [
-    AuthenticationError("no", status=200, code="invalid_grant"),
-    AuthenticationError("used", status=400, code="invalid_grant"),
-    AuthenticationError("used", status=400, detail="used"),
-    TransportError("cut", sent=True),
-]
-
-STORE = MemoryStore()
-READ = InThread(STORE.read)
-
-Exchange = Generator[Any, Any, Any]
+REFUSED: dict[str, Answer | Exception] = {
+    "a 200": ok({"error": "invalid_grant"}),
+    "a code": Answer(400, {}, b'{"error": "invalid_grant"}'),
+    "an explanation": Answer(400, {}, b'{"detail": "used"}'),
+    "no answer": TransportError("cut", sent=True),
+}
+"""After these the refresh token may be invalid."""
 
 
-def begins(cache: TokenCache, key: Key = KEY) -> Exchange:
-    """The exchange that a caller has to carry through."""
-    step = next(access_token(cache, key, STORE))
-    assert isinstance(step, CarryThrough)
-    return step.exchange
+class ScriptedStore(MemoryStore):
+    """
+    A store of which each read has another result.
+
+    :param results: what reads return or raise; the last one again and again.
+    :param writes: what the first writes raise.
+    """
+
+    def __init__(self, *results: UserTokens | Exception | None, writes: Sequence[Exception] = ()) -> None:
+        super().__init__()
+        self.results = list(results)
+        self.faults = list(writes)
+        self.done: list[str] = []
+
+    def read(self) -> UserTokens | None:
+        self.reads += 1
+        self.done.append("read")
+        result = self.results.pop(0) if len(self.results) > 1 else self.results[0]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def write(self, tokens: UserTokens) -> None:
+        self.done.append("write")
+        super().write(tokens)
+        if self.faults:
+            raise self.faults.pop(0)
 
 
-def asks(cache: TokenCache, stored: UserTokens | None, key: Key = KEY) -> tuple[Exchange, Any]:
-    """An exchange that found these tokens in the store, and its next step."""
-    exchange = begins(cache, key)
-    assert next(exchange) == READ
-    return exchange, exchange.send(stored)
+@pytest.fixture
+def endpoint(cache: TokenCache) -> Endpoint:
+    return Endpoint(cache)
 
 
-def ends(exchange: Exchange, answer: Any) -> str:
-    return token_at(lambda: exchange.send(answer))
+def token(endpoint: Endpoint, store: MemoryStore, *replies: Any, settings: Settings = USER) -> str:
+    """The token that a client with this store gets."""
+    return endpoint.token(*replies, settings=settings, store=store)
 
 
-def waits_in_vain(exchange: Exchange, step: Any) -> tuple[LoginRequiredError, float]:
-    """The error that an exchange ends with when nobody stores anything new, and how long it waited."""
-    waited = 0.0
-    while True:
-        assert isinstance(step, Pause)
-        waited += step.seconds
-        assert exchange.send(None) == READ
-        try:
-            step = exchange.send(DUE)
-        except LoginRequiredError as error:
-            return error, waited
+def is_asked(endpoint: Endpoint, stored: UserTokens, settings: Settings = USER) -> bool:
+    """Whether a client that finds these tokens requests new ones."""
+    with pytest.raises(AskedError):
+        token(endpoint, ScriptedStore(stored), settings=settings)
+    return True
 
 
 @pytest.mark.specification("14.3 refresh")
 @pytest.mark.parametrize("stored", [DUE, OVER])
-def test_tokens_are_stored_before_they_are_used(cache: TokenCache, stored: UserTokens) -> None:
-    exchange, step = asks(cache, stored)
-    assert isinstance(step, Call)
-    assert step.form == {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
-    assert not step.repeatable
-    assert exchange.send(ANSWER) == READ
-    before = cache.usable(KEY)
-    assert before is None or before.value == "access-1"
-    write = exchange.send(stored)
-    assert isinstance(write, InThread)
-    assert write.run.args == (OURS,)
-    assert ends(exchange, None) == "access-2"
+def test_tokens_are_stored_before_they_are_used(endpoint: Endpoint, stored: UserTokens) -> None:
+    class Watched(ScriptedStore):
+        def write(self, tokens: UserTokens) -> None:
+            super().write(tokens)
+            before = endpoint.cache.usable(KEY)
+            assert before is None or before.value == "access-1"
+
+    store = Watched(stored)
+
+    def answered() -> Answer:
+        store.done.append("answered")
+        return ok(ANSWER)
+
+    assert token(endpoint, store, answered) == "access-2"
+    assert endpoint.forms == [{"grant_type": "refresh_token", "refresh_token": "refresh-1"}]
+    assert store.done == ["read", "answered", "read", "write"]
+    assert store.written == [OURS]
 
 
 def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
-    cache: TokenCache, fake_clock: FakeClock
+    endpoint: Endpoint, fake_clock: FakeClock
 ) -> None:
-    with pytest.raises(StopIteration):
-        asks(cache, FRESH)
+    store = ScriptedStore(FRESH)
+    assert token(endpoint, store) == "access-1"
     fake_clock.advance(899)
-    assert at_once(access_token(cache, KEY, STORE)) == "access-1"
+    assert token(endpoint, store) == "access-1"
+    assert store.reads == 1
     fake_clock.advance(1)
-    assert next(begins(cache)) == READ
+    with pytest.raises(AskedError):
+        token(endpoint, store)
+    assert store.reads == 2
 
 
-def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(cache: TokenCache) -> None:
-    cache.put(KEY, token_of_user(FRESH, issued=False))
-    cache.drop(KEY, "access-1")
-    assert token_at(lambda: asks(cache, THEIRS)) == "access-2"
+def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(endpoint: Endpoint) -> None:
+    endpoint.cache.put(KEY, token_of_user(FRESH, issued=False))
+    endpoint.cache.drop(KEY, "access-1")
+    assert token(endpoint, ScriptedStore(THEIRS)) == "access-2"
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "kind"),
     [
-        *DOWN,
-        *(AuthenticationError("no", status=s) for s in (400, 401)),
-        AuthenticationError("no", status=200, code="temporarily_unavailable"),
+        *zip(DOWN, (TransportError, ServerError, RateLimitError), strict=True),
+        *((Answer(status, {}, b""), AuthenticationError) for status in (400, 401)),
+        (ok({"error": "temporarily_unavailable"}), AuthenticationError),
     ],
 )
-def test_what_used_nothing_up_is_no_reason_to_log_in(cache: TokenCache, fault: WorkflowError) -> None:
-    exchange, _ = asks(cache, OVER)
-    with pytest.raises(type(fault)) as raised:
-        exchange.throw(fault)
+def test_what_used_nothing_up_is_no_reason_to_log_in(
+    endpoint: Endpoint, fault: Any, kind: type[WorkflowError]
+) -> None:
+    with pytest.raises(kind) as raised:
+        token(endpoint, ScriptedStore(OVER), fault)
     assert not isinstance(raised.value, LoginRequiredError)
-    _, step = asks(cache, OVER)
-    assert isinstance(step, Call)
+    assert is_asked(endpoint, OVER)
 
 
-def test_a_due_token_is_used_on_while_its_store_is_away(cache: TokenCache) -> None:
-    inner, _ = asks(cache, DUE)
-    inner.close()
-    exchange = access_token(cache, KEY, STORE)
-    next(exchange)
-    assert token_at(lambda: exchange.throw(TokenStoreError("away"))) == "access-1"
+def test_a_due_token_is_used_on_while_its_store_is_away(endpoint: Endpoint) -> None:
+    assert is_asked(endpoint, DUE)
+    assert token(endpoint, ScriptedStore(AWAY)) == "access-1"
 
 
-def test_without_stored_tokens_the_user_has_to_log_in(cache: TokenCache) -> None:
+def test_without_stored_tokens_the_user_has_to_log_in(endpoint: Endpoint) -> None:
     with pytest.raises(LoginRequiredError, match="none are stored"):
-        asks(cache, None)
+        token(endpoint, ScriptedStore(None))
 
 
-def test_a_store_that_seems_empty_does_not_end_what_still_works(cache: TokenCache) -> None:
-    cache.put(KEY, token_of_user(DUE, issued=False))
-    assert token_at(lambda: asks(cache, None)) == "access-1"
+def test_a_store_that_seems_empty_does_not_end_what_still_works(endpoint: Endpoint) -> None:
+    endpoint.cache.put(KEY, token_of_user(DUE, issued=False))
+    assert token(endpoint, ScriptedStore(None)) == "access-1"
 
 
-def test_a_service_that_keeps_the_refresh_token_is_followed(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send({"access_token": "access-2", "expires_in": 36000})
-    write = exchange.send(OVER)
-    assert write.run.args[0].refresh_token == "refresh-1"
-    assert ends(exchange, None) == "access-2"
-    assert not any(cache.rejected.values())
+def test_a_service_that_keeps_the_refresh_token_is_followed(endpoint: Endpoint) -> None:
+    store = ScriptedStore(OVER)
+    assert token(endpoint, store, ok({"access_token": "access-2", "expires_in": 36000})) == "access-2"
+    assert [tokens.refresh_token for tokens in store.written] == ["refresh-1"]
+    assert not any(endpoint.cache.rejected.values())
 
 
 @pytest.mark.specification("14.1 app access token")
-def test_only_inbox_calls_use_the_user_s_token(cache: TokenCache) -> None:
-    step = next(access_token(cache, token_key(USER, "promotions:write"), None))
-    assert isinstance(step, Call)
-    assert step.form == {"grant_type": "client_credentials", "scope": "promotions:write"}
+def test_only_inbox_calls_use_the_user_s_token(endpoint: Endpoint) -> None:
+    assert endpoint.token(ok(ANSWER), settings=USER, scope="promotions:write") == "access-2"
+    assert endpoint.forms == [{"grant_type": "client_credentials", "scope": "promotions:write"}]
     assert token_key(USER, "promotions:write") == token_key(SETTINGS, "promotions:write")
 
 
-def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    assert isinstance(exchange.throw(NO_USE[0]), Pause)
-    for stored in (OVER, None):
-        assert exchange.send(None) == READ
-        assert isinstance(exchange.send(stored), Pause)
-    assert exchange.send(None) == READ
-    assert isinstance(exchange.throw(TokenStoreError("away")), Pause)
-    exchange.send(None)
-    assert ends(exchange, THEIRS) == "access-2"
-    theirs = cache.usable(KEY)
+def test_the_loser_reads_again_and_goes_on_with_the_winner_s_tokens(
+    endpoint: Endpoint, fake_clock: FakeClock
+) -> None:
+    store = ScriptedStore(OVER, OVER, None, AWAY, THEIRS)
+    assert token(endpoint, store, REFUSED["a 200"]) == "access-2"
+    assert fake_clock.slept == list(READ_AGAIN_SECONDS[:4])
+    theirs = endpoint.cache.usable(KEY)
     assert theirs is not None
     assert not theirs.issued
 
 
-@pytest.mark.parametrize("fault", NO_USE)
+@pytest.mark.parametrize("fault", REFUSED)
 def test_a_refresh_token_of_no_use_is_not_sent_again_until_the_user_has_logged_in(
-    cache: TokenCache, fault: WorkflowError
+    endpoint: Endpoint, fake_clock: FakeClock, fault: str
 ) -> None:
-    exchange, _ = asks(cache, DUE)
-    error, waited = waits_in_vain(exchange, exchange.throw(fault))
-    assert waited == 10
-    assert "'mine'" in str(error)
-    assert "Log in again" in str(error)
-    assert error.__cause__ is fault
+    store = ScriptedStore(DUE)
+    with pytest.raises(LoginRequiredError, match=r"'mine'.*Log in again") as raised:
+        token(endpoint, store, REFUSED[fault])
+    assert (sum(fake_clock.slept), store.reads) == (10, 10)
+    assert isinstance(raised.value.__cause__, WorkflowError)
     with pytest.raises(LoginRequiredError) as again:
-        asks(cache, DUE)
-    assert str(again.value) == str(error)
-    elsewhere = token_key(replace(USER, token_url="https://corrected/token"), "external")
-    other = token_key(replace(USER, client_id="corrected"), "external")
-    new = replace(DUE, access_token="new", refresh_token="new")
-    for stored, key in ((new, KEY), (DUE, elsewhere), (DUE, other)):
-        _, step = asks(cache, stored, key)
-        assert isinstance(step, Call)
+        token(endpoint, ScriptedStore(replace(DUE, expires_at=NOW)))
+    assert str(again.value) == str(raised.value)
+    new = replace(OVER, access_token="new", refresh_token="new")
+    assert is_asked(endpoint, new)
+    for corrected in ({"token_url": "https://corrected/token"}, {"client_id": "corrected"}):
+        assert is_asked(endpoint, OVER, replace(USER, **corrected))
 
 
 @pytest.mark.parametrize(
@@ -221,49 +231,41 @@ def test_a_refresh_token_of_no_use_is_not_sent_again_until_the_user_has_logged_i
         {**ANSWER, "refresh_token": " "},
     ],
 )
-def test_an_answer_of_no_use_is_a_lost_answer(cache: TokenCache, answer: Any) -> None:
-    exchange, _ = asks(cache, DUE)
-    error, _ = waits_in_vain(exchange, exchange.send(answer))
-    assert "lost" in str(error)
+def test_an_answer_of_no_use_is_a_lost_answer(endpoint: Endpoint, fake_clock: FakeClock, answer: Any) -> None:
+    with pytest.raises(LoginRequiredError, match="lost"):
+        token(endpoint, ScriptedStore(DUE), ok(answer))
+    assert sum(fake_clock.slept) == 10
 
 
-def test_a_login_during_the_renewal_is_not_overwritten(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send(ANSWER)
+def test_a_login_during_the_renewal_is_not_overwritten(endpoint: Endpoint) -> None:
     login = replace(THEIRS, access_token="access-of-another", refresh_token="another")
-    assert ends(exchange, login) == "access-of-another"
+    store = ScriptedStore(OVER, login)
+    assert token(endpoint, store, ok(ANSWER)) == "access-of-another"
+    assert store.written == []
 
 
-def test_a_write_that_fails_is_tried_again(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send(ANSWER)
-    exchange.send(OVER)
-    assert exchange.throw(TokenStoreError("away")) == Pause(1.0)
-    assert exchange.send(None) == READ
-    assert isinstance(exchange.send(OVER), InThread)
-    assert ends(exchange, None) == "access-2"
+def test_a_write_that_fails_is_tried_again(endpoint: Endpoint, fake_clock: FakeClock) -> None:
+    store = ScriptedStore(OVER, writes=[AWAY])
+    assert token(endpoint, store, ok(ANSWER)) == "access-2"
+    assert store.done == ["read", "read", "write", "read", "write"]
+    assert fake_clock.slept == [1.0]
 
 
-def test_a_write_that_failed_in_appearance_is_not_done_twice(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    exchange.send(ANSWER)
-    exchange.send(OVER)
-    exchange.throw(TokenStoreError("the answer was lost"))
-    exchange.send(None)
+def test_a_write_that_failed_in_appearance_is_not_done_twice(endpoint: Endpoint) -> None:
     # By now others may have renewed what we wrote; theirs would be lost.
-    assert ends(exchange, replace(THEIRS, access_token="access-3", refresh_token="refresh-3")) == "access-3"
+    others = replace(THEIRS, access_token="access-3", refresh_token="refresh-3")
+    store = ScriptedStore(OVER, OVER, others, writes=[AWAY])
+    assert token(endpoint, store, ok(ANSWER)) == "access-3"
+    assert store.written == [OURS]
 
 
-def test_tokens_that_cannot_be_stored_are_not_used(cache: TokenCache) -> None:
-    exchange, _ = asks(cache, OVER)
-    step = exchange.send(ANSWER)
-    with pytest.raises(LoginRequiredError, match="could not be stored") as raised:  # noqa: PT012 steps before it
-        while True:
-            step = exchange.send(None) if isinstance(step, Pause) else exchange.throw(TokenStoreError("away"))
-    assert cache.usable(KEY) is None
+def test_tokens_that_cannot_be_stored_are_not_used(endpoint: Endpoint) -> None:
+    with pytest.raises(LoginRequiredError, match="could not be stored") as raised:
+        token(endpoint, ScriptedStore(OVER, AWAY), ok(ANSWER))
+    assert endpoint.cache.usable(KEY) is None
     assert told(raised.value, [ANSWER["access_token"], ANSWER["refresh_token"]]) == []
     with pytest.raises(LoginRequiredError, match="could not be stored"):
-        asks(cache, OVER)
+        token(endpoint, ScriptedStore(OVER))
 
 
 SOON = 200.0

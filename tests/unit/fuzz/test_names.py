@@ -153,13 +153,12 @@ def test_a_name_is_looked_up_as_it_is_or_refused(send: Sender, server: ScriptedS
     forget()
     found = {"id": "the-id", "name": name, "status": "active"}
     server.script(answer(200, {"results": [found], "next": None}), answer(200, found))
-    exchange = inboxes.at_inbox(name, api.get_inbox)
     if not sendable(name) or name in (".", ".."):
         with pytest.raises(ValueError, match=r"^inbox(_id)? (must|cannot) be"):
-            send.run(exchange)
+            send.run(inboxes.at_inbox, name, api.get_inbox)
         assert server.requests == []
         return
-    assert send.run(exchange)["id"] == "the-id"
+    assert send.run(inboxes.at_inbox, name, api.get_inbox)["id"] == "the-id"
     looked, got = map(asked, server.requests)
     assert looked == ("GET", PREFIX, [("limit", "100"), ("offset", "0"), ("name", name)])
     assert got == ("GET", [*PREFIX, "the-id"], [])

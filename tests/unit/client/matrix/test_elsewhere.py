@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,10 @@ def test_no_redirect_of_the_token_endpoint_is_followed(
     assert elsewhere.connections == 0
 
 
-LISTINGS: dict[str, Callable[[], Any]] = {
+LISTINGS: dict[str, Callable[..., Any]] = {
     "inboxes": inboxes.all_inboxes,
-    "messages": lambda: inboxes.all_messages(SOME_ID),
-    "a name": lambda: inboxes.at_inbox("wanted", api.get_inbox),
+    "messages": partial(inboxes.all_messages, inbox_id=SOME_ID),
+    "a name": partial(inboxes.at_inbox, inbox="wanted", make=api.get_inbox),
 }
 
 
@@ -107,7 +108,7 @@ def test_the_next_page_comes_from_the_connections_own_host(
         answer(200, wanted),
     )
     with closing(SyncSender(service.settings())) as sender:
-        found = sender.run(LISTINGS[listing]())
+        found = sender.run(LISTINGS[listing])
     assert [inbox["id"] for inbox in found] == ["0", "1", "2"] if listing != "a name" else found == wanted
     assert len(service.requests) == (3 if listing == "a name" else 2)
     assert (b"cursor=more " if listing == "messages" else b"offset=2") in service.requests[1].splitlines()[0]

@@ -1,0 +1,80 @@
+"""How a task runs the coroutines of its client, without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.call import Send
+from airflow_provider_workflow.client.over_requests import WorkflowClient
+from tests.unit.client.endpoint import SETTINGS
+from tests.unit.client.scripted import ScriptedServer, answer
+
+LONG = 10.0
+"""Seconds that a test gives to what should come at once."""
+PAGE = {"results": [], "next": None}
+
+
+class KillError(BaseException):
+    """What a signal raises in a task that is being ended."""
+
+
+@pytest.fixture
+def signal_of_an_end() -> Iterator[signal.Signals]:
+    """A signal that raises ``KillError`` wherever the main thread is."""
+
+    def end(*_: Any) -> None:
+        raise KillError
+
+    before = signal.signal(signal.SIGUSR1, end)
+    yield signal.SIGUSR1
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"], ids=["head", "body"]
+)
+def test_a_task_that_is_ended_while_it_waits_closes_its_connection_and_can_use_its_client(
+    scripted: ScriptedServer, signal_of_an_end: signal.Signals, begun: bytes
+) -> None:
+    received: list[bytes] = []
+    is_over = threading.Event()
+
+    def play(connection: socket.socket) -> None:
+        connection.sendall(begun)
+        connection.settimeout(LONG)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal_of_an_end)
+        with suppress(ConnectionResetError):  # it closes before it has received all
+            received.append(connection.recv(1))
+        is_over.set()
+
+    scripted.script(play)
+    with WorkflowClient(scripted.settings()) as client:
+        with pytest.raises(KillError):
+            client.send(api.list_inboxes())
+        assert is_over.wait(LONG)
+        assert b"".join(received) == b"", "the client has closed the connection"
+        scripted.script(answer(200, PAGE))
+        assert client.send(api.list_inboxes()) == PAGE
+
+
+def test_a_coroutine_that_needs_an_event_loop_is_an_error_and_is_closed() -> None:
+    is_closed = []
+
+    async def waits(send: Send) -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            is_closed.append(True)
+
+    with pytest.raises(RuntimeError, match="waits for an event loop"):
+        WorkflowClient(SETTINGS).run(waits)
+    assert is_closed == [True]
