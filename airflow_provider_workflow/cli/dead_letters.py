@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace as changed
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -26,7 +27,7 @@ from airflow_provider_workflow.database.dag_runs import (
     with_replays,
 )
 from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags, inbox_uses
-from airflow_provider_workflow.dispatch.replay import NO_TARGET, NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MOST_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
@@ -290,25 +291,20 @@ class _Replaying:
     def replay(self, letter: StoredDeadLetter) -> None:
         """Start or find the run of a dead letter, or record its rejection."""
         try:
-            outcome = "existing" if letter.replays else self._start(letter)
+            # What the list knows already needs no reading of a whole conf.
+            outcome = "existing" if letter.replays else self._start(letter.run)
         except (NotReplayableError, RunRejected, TargetError) as error:
             outcome = "rejected"
             if len(self.causes) < MOST_IDS:
                 self.causes[letter.message_id] = str(error)
         add(self.outcomes[outcome], letter.message_id)
 
-    def _start(self, letter: StoredDeadLetter) -> str:
-        planned = Replay.of(dag_runs.whole_conf(letter.run.key))
-        if planned.dead_letter_run_id != letter.run.run_id:
-            raise NotReplayableError("its run id is not that of a dead letter of its message")
-        dag_id = self._trigger_dag_id or planned.target_dag_id
-        if dag_id is None:
-            raise NotReplayableError(NO_TARGET)
-        # Also in another DAG, or of another message with its key.
-        if dag_runs.runs_of({planned.run_id: planned.conf["inbox_id"]}, (), letter.run.run_after):
-            return "existing"
-        self._runs.check_target(dag_id)
-        if self._dry_run:
-            return "would_start"
-        origin = f"the command line from {letter.run.run_id}"
-        return planned.start(self._runs, self._trigger_dag_id, origin)[1].value
+    def _start(self, run: StoredRun) -> str:
+        _, outcome = Replay.of(dag_runs.whole_conf(run.key), run.run_id).start(
+            self._runs,
+            self._trigger_dag_id,
+            f"the command line from {run.run_id}",
+            search=partial(dag_runs.dags_of_message, since=run.run_after),
+            dry_run=self._dry_run,
+        )
+        return outcome.value

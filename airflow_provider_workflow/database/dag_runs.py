@@ -23,6 +23,8 @@ from airflow_provider_workflow.text import ascii_of
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from airflow_provider_workflow.dispatch.replay import Replay
+
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
 MESSAGE_ID = ("message", "id")
@@ -291,6 +293,19 @@ def runs_of(
         if (is_limited and stored.is_large) or stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
             runs.setdefault(stored.run_id, []).append(stored)
     return runs
+
+
+def dags_of_message(replay: Replay, since: datetime) -> list[str]:
+    """
+    The DAGs that have the run of a message, or of another one with its business key.
+
+    :param replay: the replay of its dead letter.
+    :param since: when the dead letter was started; the run may be older only in the target.
+    :raises TargetError: the database is unreachable.
+    """
+    targets = () if replay.target_dag_id is None else (replay.target_dag_id,)
+    runs = runs_of({replay.run_id: replay.conf["inbox_id"]}, targets, since)
+    return [run.dag_id for run in runs.get(replay.run_id, ())]
 
 
 def failing_since(dag_ids: Collection[str]) -> dict[str, datetime]:

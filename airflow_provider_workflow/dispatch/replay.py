@@ -2,13 +2,21 @@
 The replay of a dead letter: the run that the dispatcher would have started, but for its trace.
 
 So a message that is replayed twice, or redelivered after its replay, finds its run. The dead letter stays as
-it is.
+it is. The page, the command line and the operator replay by ``Replay.of(...).start(...)``, which decides in
+this order:
+
+1. The run is the dead letter of the message in its conf.
+2. There is a DAG to start: the one that is named, or else the target of the dead letter.
+3. The user may start runs of that DAG, and of the target.
+4. No run of the message exists: otherwise that run is the outcome.
+5. The DAG can be started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from airflow_provider_workflow import observers
@@ -19,11 +27,30 @@ from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import quoted
 
 
+class Outcome(Enum):
+    """What a replay did, or would do."""
+
+    STARTED = "started"
+    EXISTING = "existing"
+    WOULD_START = "would_start"
+
+
 class NotReplayableError(ValueError):
-    """A conf is not that of a dead letter, or no target is known."""
+    """A dead letter cannot be replayed."""
 
 
-NO_TARGET = "it has no target, as no DAG rejected it: give trigger_dag_id"
+class WrongRunError(NotReplayableError):
+    """The run with this conf is not the dead letter of the message in it."""
+
+    def __init__(self) -> None:
+        super().__init__("its run id is not that of a dead letter of its message")
+
+
+class NoTargetError(NotReplayableError):
+    """There is no DAG to start."""
+
+    def __init__(self) -> None:
+        super().__init__("it has no target, as no DAG rejected it: give trigger_dag_id")
 
 
 @dataclass(frozen=True)
@@ -34,21 +61,21 @@ class Replay:
     :param target_dag_id: the DAG that rejected the message; None if no DAG did.
     :param run_id: id of the run.
     :param conf: its ``conf``, as the dispatcher makes it.
-    :param dead_letter_run_id: the run id of the dead letter that the dispatcher made of this message.
     """
 
     target_dag_id: str | None
     run_id: str
     conf: dict[str, Any]
-    dead_letter_run_id: str
 
     @classmethod
-    def of(cls, conf: Mapping[str, Any]) -> Replay:
+    def of(cls, conf: Mapping[str, Any], dead_letter_run_id: str | None = None) -> Replay:
         """
         The replay of a dead letter.
 
         :param conf: the ``conf`` of the dead-letter DAG's run.
-        :raises NotReplayableError: it is not a dead letter.
+        :param dead_letter_run_id: the id of that run; None if only its conf is known.
+        :raises WrongRunError: the run is not the dead letter of this message.
+        :raises NotReplayableError: the conf is not that of a dead letter.
         """
         text, target = conf.get("message_json"), conf.get("target_dag_id")
         if not isinstance(text, str):
@@ -70,38 +97,59 @@ class Replay:
         run_id = conf.get("target_run_id")
         if not isinstance(run_id, str) or not is_run_id(run_id):
             raise NotReplayableError("its conf has a target_run_id that is not the id of a message's run")
+        own_run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
+        if dead_letter_run_id not in (None, own_run_id):
+            raise WrongRunError
         content = storable(message, inbox=name_of(inbox_id, connection_id))
         return cls(
             target or None,
             run_id,
             {"connection_id": connection_id, "inbox_id": inbox_id, "message": content},
-            run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX),
         )
 
-    def start(self, runs: Runs, trigger_dag_id: str | None, origin: str) -> tuple[str, Start]:
+    def start(
+        self,
+        runs: Runs,
+        trigger_dag_id: str | None,
+        origin: str,
+        *,
+        check_permission: Callable[[Collection[str]], None] | None = None,
+        search: Callable[[Replay], Collection[str]] | None = None,
+        dry_run: bool = False,
+    ) -> tuple[str, Outcome]:
         """
-        Start the run, or find it: in the DAG, or in the target of the dead letter.
+        Start the run, unless the message has one.
 
         :param trigger_dag_id: the DAG; None for the target of the dead letter.
         :param origin: where it is started from, for the note of the run; strings of others are ``quoted``.
-        :return: the DAG that has the run, and whether this call started it.
-        :raises NotReplayableError: there is neither a target nor ``trigger_dag_id``.
+        :param check_permission: raises an error unless runs of all of these DAGs may be started.
+        :param search: returns the DAGs that have the run, for those who can search all of them. Such runs
+            are started without a check by Airflow's API server, so the DAG is checked first.
+        :param dry_run: whether to start nothing.
+        :return: the DAG that has the run, or would get it, and the outcome.
+        :raises NoTargetError: there is neither a target nor ``trigger_dag_id``.
         :raises RunRejected: Airflow rejects the run; nothing was started.
         :raises TargetError: no run of the DAG can be started at present.
         """
         dag_id = trigger_dag_id or self.target_dag_id
         if dag_id is None:
-            raise NotReplayableError(NO_TARGET)
-        if self.target_dag_id not in (None, dag_id) and runs.find(
-            str(self.target_dag_id), self.run_id, self.conf
-        ):
-            return str(self.target_dag_id), Start.EXISTING
+            raise NoTargetError
+        target_dag_id = self.target_dag_id or dag_id
+        if check_permission is not None:
+            check_permission({dag_id, target_dag_id})
+        if search is not None:
+            for existing_dag_id in search(self):
+                return existing_dag_id, Outcome.EXISTING
+            runs.check_target(dag_id)
+        elif target_dag_id != dag_id and runs.find(target_dag_id, self.run_id, self.conf):
+            return target_dag_id, Outcome.EXISTING
+        if dry_run:
+            return dag_id, Outcome.WOULD_START
         inbox_id = self.conf["inbox_id"]
         message_id = self.conf["message"]["id"]
         of_inbox = f"of the inbox {quoted(inbox_id)}"
         note = f"Message {quoted(message_id)} {of_inbox}, replayed by {origin}"
-        outcome = runs.start(dag_id, self.run_id, self.conf, note)
-        if outcome is not Start.STARTED:
-            return dag_id, Start.EXISTING
+        if runs.start(dag_id, self.run_id, self.conf, note) is not Start.STARTED:
+            return dag_id, Outcome.EXISTING
         observers.tell("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
-        return dag_id, outcome
+        return dag_id, Outcome.STARTED

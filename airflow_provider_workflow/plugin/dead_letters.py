@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace as replaced
 from functools import partial
 from typing import Annotated
@@ -22,7 +23,13 @@ from airflow_provider_workflow.database.dag_runs import (
 )
 from airflow_provider_workflow.database.inbox_uses import dead_letter_dags
 from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
-from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.replay import (
+    NoTargetError,
+    NotReplayableError,
+    Outcome,
+    Replay,
+    WrongRunError,
+)
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 from airflow_provider_workflow.plugin import access, service
@@ -153,39 +160,44 @@ class ReplayRequest(BaseModel):
 @changing.post(INBOX + "/dead-letters/replay")
 def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: User) -> Response:
     """Start the run that the message of a dead letter was meant to start, or find it."""
-    target, run_id = request.trigger_dag_id, request.run_id
+    run_id = request.run_id
     stored, conf = _stored(connection_id, inbox_id, request.dag_id, run_id, reader)
-    try:
-        letter_replay = Replay.of(conf)
-    except NotReplayableError as error:
-        title = f"It cannot be replayed: {error}"
-        raise PageError(409, "rejected", title, "start a run by hand") from None
-    if letter_replay.dead_letter_run_id != run_id:
-        raise _no_dead_letter()
-    dag_id = target or letter_replay.target_dag_id
-    if dag_id is None:
-        raise invalid("No DAG was meant to take this message", "name the DAG that is to take it")
-    for started_dag_id in {dag_id, letter_replay.target_dag_id or dag_id}:
-        if not reader.may("start runs", started_dag_id):
-            title = f"You may not start runs of the DAG {started_dag_id}"
-            raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")
-    earlier = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (), stored.run_after)
-    if earlier:
-        if (existing_run := reader.run(letter_replay.run_id, earlier[letter_replay.run_id])) is None:
-            title = "Its run exists, in a DAG whose runs you may not read"
-            raise PageError(409, "rejected", title, "ask someone who may read them")
-        return answer({**existing_run, "outcome": "existing"})
-    runs = DatabaseRuns(reader.name)
     origin = f"{quoted(reader.name)} on the page Inboxes"
     if request.reason:
         origin += f": {quoted(request.reason, LONGEST_REASON)}"
     try:
-        runs.check_target(dag_id)
-        existing, outcome = letter_replay.start(runs, target, origin)
+        letter_replay = Replay.of(conf, run_id)
+        dag_id, outcome = letter_replay.start(
+            DatabaseRuns(reader.name),
+            request.trigger_dag_id,
+            origin,
+            check_permission=partial(_check_that_may_start, reader),
+            search=partial(dag_runs.dags_of_message, since=stored.run_after),
+        )
+    except WrongRunError:
+        raise _no_dead_letter() from None
+    except NoTargetError:
+        raise invalid("No DAG was meant to take this message", "name the DAG that is to take it") from None
+    except NotReplayableError as error:
+        title = f"It cannot be replayed: {error}"
+        raise PageError(409, "rejected", title, "start a run by hand") from None
     except (RunRejected, TargetError) as error:
         raise PageError(409, "rejected", str(error), "correct the DAG, or name another one") from None
     finally:
         service.forget(connection_id)
+    if outcome is Outcome.EXISTING:
+        runs = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (dag_id,), stored.run_after)
+        if (run := reader.run(letter_replay.run_id, runs.get(letter_replay.run_id, ()))) is None:
+            title = "Its run exists, in a DAG whose runs you may not read"
+            raise PageError(409, "rejected", title, "ask someone who may read them")
+        return answer({**run, "outcome": outcome.value})
     by = plain(reader.name)
     log.info("Inbox %s: the dead letter %s was replayed by %s", plain(inbox_id), plain(run_id), by)
-    return answer({**run_of(existing, letter_replay.run_id, None), "outcome": outcome.value})
+    return answer({**run_of(dag_id, letter_replay.run_id, None), "outcome": outcome.value})
+
+
+def _check_that_may_start(reader: Reader, dag_ids: Collection[str]) -> None:
+    for dag_id in dag_ids:
+        if not reader.may("start runs", dag_id):
+            title = f"You may not start runs of the DAG {dag_id}"
+            raise PageError(403, "forbidden", title, "ask for the permission to trigger its runs")

@@ -298,8 +298,17 @@ FAULTS = OF_DISPATCH + faults(
         },
         "Replay.start": {
             "replay a dead letter although its target has the run": never("find"),
+            "replay a message although another DAG has its run": becomes("search(self)", "()"),
+            "start a run of a DAG that is not there": dropped("check_target"),
+            "replay in another DAG without the permission for it": becomes(
+                "{dag_id, target_dag_id}", "{target_dag_id}"
+            ),
+            "replay in another DAG without the permission for the target": becomes(
+                "{dag_id, target_dag_id}", "{dag_id}"
+            ),
         },
         "Replay.of": {
+            "replay a run whose id is not that of its message": never("own_run_id"),
             "replay a dead letter under another run id": becomes(
                 'conf.get("target_run_id")', "run_id_of(message_id, inbox_id)"
             ),
@@ -344,14 +353,7 @@ FAULTS = OF_DISPATCH + faults(
                 "use.may_be_of(...)", "True"
             ),
         },
-        "plugin.dead_letters.replay": {
-            "replay in another DAG without the permission for it": becomes(
-                "{dag_id, letter_replay.target_dag_id or dag_id}", "{letter_replay.target_dag_id or dag_id}"
-            ),
-            "replay in another DAG without the permission for the target": becomes(
-                "{dag_id, letter_replay.target_dag_id or dag_id}", "{dag_id}"
-            ),
-            "replay a run whose id is not that of its message": never("dead_letter_run_id"),
+        "plugin.dead_letters._check_that_may_start": {
             "replay without the permission to start runs": never("may"),
         },
         "plugin.dead_letters._stored": {

@@ -12,8 +12,8 @@ from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.dead_letters import conf_of
 from airflow_provider_workflow.dispatch.delivery import Delivery
-from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
-from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start, TaskRuns, run_id_of
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Outcome, Replay, WrongRunError
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
 from tests.unit.counted import Counted
 from tests.unit.workbench import Workbench
@@ -77,10 +77,11 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
 @pytest.mark.parametrize("message_id", IDS)
 def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: str) -> None:
     message = leased(message_id)
-    replay = Replay.of(buried(message))
+    dead_letter_run_id = run_id_of(message["id"], INBOX_ID, DEAD_LETTER_PREFIX)
 
-    assert replay.run_id == run_id_of(message["id"], INBOX_ID)
-    assert replay.dead_letter_run_id == run_id_of(message["id"], INBOX_ID, DEAD_LETTER_PREFIX)
+    assert Replay.of(buried(message), dead_letter_run_id).run_id == run_id_of(message["id"], INBOX_ID)
+    with pytest.raises(WrongRunError):
+        Replay.of(buried(message), dead_letter_run_id + "0")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
 
     outcomes = [replay.start(TaskRuns(bench.ti), None, "a test") for _ in range(2)]
 
-    assert outcomes == [("handle", Start.STARTED), ("handle", Start.EXISTING)]
+    assert outcomes == [("handle", Outcome.STARTED), ("handle", Outcome.EXISTING)]
     assert bench.supervisor.runs == {("handle", replay.run_id): replay.conf}
     assert bench.supervisor.asked[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
     assert counted.totals == {"replayed": 1}
@@ -118,4 +119,4 @@ def test_another_target_starts_no_second_run(bench: Workbench) -> None:
     replay = Replay.of(buried(leased()))
     replay.start(TaskRuns(bench.ti), None, "a test")
 
-    assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("handle", Start.EXISTING)
+    assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("handle", Outcome.EXISTING)
