@@ -1,7 +1,8 @@
 """
-The command lines: ``airflow workflow``, within Airflow's own, and the console script ``airflow-workflow``.
+The commands for Airflow's own command line, ``airflow workflow``, and its alias ``airflow-workflow``.
 
-Airflow imports this module for each ``airflow`` command, so it imports as little as possible.
+Airflow imports this module for each ``airflow`` command, so it imports as little as possible. The alias has a
+parser of its own: Airflow's takes seconds to load, and a person waits for help, errors and completions.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ def workflow_commands() -> list[GroupCommand]:
     """Build the commands for Airflow's own command line; the provider info names this function."""
     from airflow.cli.cli_config import GroupCommand
 
-    commands = [_airflows(command) for command in COMMANDS]
+    commands = [_airflow_command(command) for command in COMMANDS]
     return [GroupCommand("workflow", DESCRIPTION, commands, epilog=EXIT_CODES)]
 
 
-def _airflows(command: dict[str, Any]) -> ActionCommand | GroupCommand:
+def _airflow_command(command: dict[str, Any]) -> ActionCommand | GroupCommand:
     """Airflow's own object for a command."""
     from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
 
     if "subcommands" in command:
-        subcommands = [_airflows(subcommand) for subcommand in command["subcommands"]]
+        subcommands = [_airflow_command(subcommand) for subcommand in command["subcommands"]]
         return GroupCommand(**{**command, "subcommands": subcommands, "epilog": EXIT_CODES})
     args = [Arg(**fields) for fields in command["args"]]
-    func = _ending(command["func"])
+    func = _exiting(command["func"])
     return ActionCommand(**{**command, "args": args, "func": func, "epilog": EXIT_CODES})
 
 
-def _ending(func: str) -> Callable[[Namespace], None]:
+def _exiting(func: str) -> Callable[[Namespace], None]:
     """The function of a command for Airflow, which ignores what it returns."""
 
     def command(args: Namespace) -> None:
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser of ``airflow-workflow``."""
+    """Build the parser of ``airflow-workflow``, without Airflow."""
     top = argparse.ArgumentParser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     _add(top, COMMANDS)

@@ -1,8 +1,8 @@
 """
 The commands as data: the fields of Airflow's ``ActionCommand``, ``GroupCommand`` and ``Arg``.
 
-``main.py`` makes Airflow's own objects of them, and for ``airflow-workflow`` a parser, without Airflow.
-Each ``airflow`` command imports this module, so it imports nothing heavy.
+``main.py`` makes Airflow's own objects of them, and the parser of ``airflow-workflow``. Each ``airflow``
+command imports this module, so it imports nothing heavy.
 
 To add a command, write a function as ``common.py`` runs them, and add an ``_action`` for it.
 """
@@ -32,6 +32,31 @@ def _action(name: str, help: str, func: str, *args: dict[str, Any]) -> dict[str,
     return {"name": name, "help": help, "func": func, "args": args}
 
 
+def _group(name: str, help: str, *subcommands: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a ``GroupCommand``."""
+    return {"name": name, "help": help, "subcommands": subcommands}
+
+
+def _switch(*flags: str, help: str) -> dict[str, Any]:
+    """The fields of an ``Arg`` without a value."""
+    return _arg(*flags, action="store_true", help=help)
+
+
+def _status(of: str, *states: str) -> dict[str, Any]:
+    """The fields of the ``Arg`` that selects by a status."""
+    return _arg("--status", choices=states, help=f"only {of} with this status: %(choices)s")
+
+
+def _conn_id(help: str) -> dict[str, Any]:
+    """The fields of an ``Arg`` for a connection, which may be left out."""
+    return _arg("--conn-id", metavar="ID", help=help)
+
+
+def _inbox(help: str) -> dict[str, Any]:
+    """The fields of an ``Arg`` for an inbox, which may be left out."""
+    return _arg("--inbox", metavar="INBOX", help=help)
+
+
 def _number(flag: str, help: str, default: int | None = None) -> dict[str, Any]:
     """The fields of an ``Arg`` that is a whole number."""
     help += "" if default is None else " (default: %(default)s)"
@@ -53,12 +78,14 @@ OUTPUT = _arg(
 )
 COMMON = (CONN_ID, OUTPUT)
 """Options of each command that calls the service."""
-INBOX_STATES = ("initializing", "active", "paused", "deleting", "initialization_failure")
-MESSAGE_STATES = ("available", "leased", "acked", "quarantined")
 INBOX = _arg("inbox", metavar="INBOX", help="id or name of the inbox")
-NO_COUNTS = _arg("--no-counts", action="store_true", help="do not count messages: fewer requests")
-LEASE_ID = _arg("lease_id", metavar="LEASE_ID", help="id of the lease")
-MESSAGE_IDS = _arg("message_ids", nargs="*", metavar="MESSAGE_ID", help="up to 100 messages (default: all)")
+NO_COUNTS = _switch("--no-counts", help="do not count messages: fewer requests")
+LEASED = (
+    INBOX,
+    _arg("lease_id", metavar="LEASE_ID", help="id of the lease"),
+    _arg("message_ids", nargs="*", metavar="MESSAGE_ID", help="up to 100 messages (default: all)"),
+)
+"""Arguments that name leased messages."""
 WHICH = (
     _arg(
         "--dag-id",
@@ -66,12 +93,8 @@ WHICH = (
         metavar="DAG",
         help="only of this dead-letter DAG, and also if no listener names it; may be repeated",
     ),
-    _arg("--conn-id", metavar="ID", help="only of this Airflow connection"),
-    _arg(
-        "--inbox",
-        metavar="INBOX",
-        help="only of this inbox: its id, or with --conn-id its name",
-    ),
+    _conn_id("only of this Airflow connection"),
+    _inbox("only of this inbox: its id, or with --conn-id its name"),
 )
 """Options that select dead letters."""
 SINCE = _arg(
@@ -85,140 +108,9 @@ REASON = _arg(
     help="only with this reason: %(choices)s",
 )
 
-INBOX_COMMANDS = (
-    _action(
-        "list",
-        "List inboxes with the numbers of their messages",
-        "inboxes.list_inboxes",
-        _arg(
-            "--status",
-            choices=INBOX_STATES,
-            help="only inboxes with this status: %(choices)s",
-        ),
-        NO_COUNTS,
-        *COMMON,
-    ),
-    _action(
-        "show",
-        "Show an inbox",
-        "inboxes.show",
-        INBOX,
-        NO_COUNTS,
-        *COMMON,
-    ),
-    _action(
-        "ensure",
-        "Create an inbox, or find the one of this name and subscription",
-        "inboxes.ensure",
-        _arg("name", metavar="NAME", help="name of the inbox, up to 100 characters"),
-        _arg(
-            "--app-key",
-            required=True,
-            help="the app: versioned, versionless, @latest or a slug",
-        ),
-        _arg("--action-key", required=True, help="the app's trigger"),
-        _arg("--inputs", metavar="JSON", help="the trigger's fields, a JSON object"),
-        _arg("--connection-id", help="the account at the app: UUID or whole number"),
-        _arg(
-            "--notification-url",
-            metavar="URL",
-            help="URL to which the service posts when messages arrive",
-        ),
-        _arg("--wait", action="store_true", help="wait until the inbox is active"),
-        _arg(
-            "--timeout",
-            type=float,
-            default=600.0,
-            help="seconds to wait at most (default: %(default)s)",
-        ),
-        *COMMON,
-    ),
-    _action(
-        "pause",
-        "Pause an inbox: its messages stay, new events are dropped",
-        "inboxes.pause",
-        INBOX,
-        *COMMON,
-    ),
-    _action("resume", "Resume a paused inbox", "inboxes.resume", INBOX, *COMMON),
-    _action(
-        "delete",
-        "Delete an inbox with all the messages in it",
-        "inboxes.delete",
-        INBOX,
-        _arg("-y", "--yes", action="store_true", help="do not ask for confirmation"),
-        *COMMON,
-    ),
-    _action(
-        "messages",
-        "List the messages of an inbox, without their payloads",
-        "inboxes.list_messages",
-        INBOX,
-        _arg(
-            "--status",
-            choices=MESSAGE_STATES,
-            help="only messages with this status: %(choices)s",
-        ),
-        *COMMON,
-    ),
-    _action(
-        "lease",
-        "Lease messages, and print them with their payloads",
-        "inboxes.lease",
-        INBOX,
-        _number("--limit", "maximum number of messages, 1 to 100", 10),
-        _number("--lease-seconds", "length of the lease in seconds, 1 to 3600", 300),
-        *COMMON,
-    ),
-    _action(
-        "ack",
-        "Acknowledge leased messages: remove them for good",
-        "inboxes.acknowledge",
-        INBOX,
-        LEASE_ID,
-        MESSAGE_IDS,
-        *COMMON,
-    ),
-    _action(
-        "release",
-        "Release leased messages: they can be leased again at once",
-        "inboxes.release",
-        INBOX,
-        LEASE_ID,
-        MESSAGE_IDS,
-        *COMMON,
-    ),
-    _action(
-        "drain",
-        "Start one DAG run for each available message, and acknowledge it",
-        "inboxes.drain",
-        INBOX,
-        _arg(
-            "--trigger-dag-id",
-            required=True,
-            metavar="DAG",
-            help="the DAG to start for each message",
-        ),
-        _number("--max-messages", "maximum number of messages; at most, and by default, 10000"),
-        _number(
-            "--max-unfinished-runs",
-            "queued and running runs of the DAG at most (default: any number)",
-        ),
-        _arg(
-            "--dead-letter-dag-id",
-            metavar="DAG",
-            help="the DAG to start for a message that is rejected",
-        ),
-        _number(
-            "--dead-letter-after",
-            "delivery count from which it is a dead letter, 1 to 4",
-            3,
-        ),
-        *COMMON,
-    ),
-)
-
-DEAD_LETTER_COMMANDS = (
+DEAD_LETTERS = _group(
+    "dead-letters",
+    "Show dead letters, and start the runs of their messages",
     _action(
         "list",
         "List dead letters, the newest first, without their payloads",
@@ -241,49 +133,110 @@ DEAD_LETTER_COMMANDS = (
         "replay",
         "Start the runs that the messages of dead letters were meant to start, unless they exist",
         "dead_letters.replay",
-        _arg(
-            "ids",
-            nargs="*",
-            metavar="ID",
-            help="ids of messages, or of the dead letters' runs",
-        ),
-        _arg("--all", action="store_true", help="replay all dead letters"),
+        _arg("ids", nargs="*", metavar="ID", help="ids of messages, or of the dead letters' runs"),
+        _switch("--all", help="replay all dead letters"),
         *WHICH,
         SINCE,
         REASON,
-        _arg(
-            "--trigger-dag-id",
-            metavar="DAG",
-            help="the DAG to start (default: the one that rejected it)",
-        ),
-        _arg(
-            "--dry-run",
-            action="store_true",
-            help="start nothing; count what would be started",
-        ),
+        _arg("--trigger-dag-id", metavar="DAG", help="the DAG to start (default: the one that rejected it)"),
+        _switch("--dry-run", help="start nothing; count what would be started"),
         OUTPUT,
     ),
 )
 
+INBOXES = _group(
+    "inbox",
+    "Manage trigger inboxes and their messages",
+    _action(
+        "list",
+        "List inboxes with the numbers of their messages",
+        "inboxes.list_inboxes",
+        _status("inboxes", "initializing", "active", "paused", "deleting", "initialization_failure"),
+        NO_COUNTS,
+        *COMMON,
+    ),
+    _action("show", "Show an inbox", "inboxes.show", INBOX, NO_COUNTS, *COMMON),
+    _action(
+        "ensure",
+        "Create an inbox, or find the one of this name and subscription",
+        "inboxes.ensure",
+        _arg("name", metavar="NAME", help="name of the inbox, up to 100 characters"),
+        _arg("--app-key", required=True, help="the app: versioned, versionless, @latest or a slug"),
+        _arg("--action-key", required=True, help="the app's trigger"),
+        _arg("--inputs", metavar="JSON", help="the trigger's fields, a JSON object"),
+        _arg("--connection-id", help="the account at the app: UUID or whole number"),
+        _arg("--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"),
+        _switch("--wait", help="wait until the inbox is active"),
+        _arg("--timeout", type=float, default=600.0, help="seconds to wait at most (default: %(default)s)"),
+        *COMMON,
+    ),
+    _action(
+        "pause", "Pause an inbox: its messages stay, new events are dropped", "inboxes.pause", INBOX, *COMMON
+    ),
+    _action("resume", "Resume a paused inbox", "inboxes.resume", INBOX, *COMMON),
+    _action(
+        "delete",
+        "Delete an inbox with all the messages in it",
+        "inboxes.delete",
+        INBOX,
+        _switch("-y", "--yes", help="do not ask for confirmation"),
+        *COMMON,
+    ),
+    _action(
+        "messages",
+        "List the messages of an inbox, without their payloads",
+        "inboxes.list_messages",
+        INBOX,
+        _status("messages", "available", "leased", "acked", "quarantined"),
+        *COMMON,
+    ),
+    _action(
+        "lease",
+        "Lease messages, and print them with their payloads",
+        "inboxes.lease",
+        INBOX,
+        _number("--limit", "maximum number of messages, 1 to 100", 10),
+        _number("--lease-seconds", "length of the lease in seconds, 1 to 3600", 300),
+        *COMMON,
+    ),
+    _action(
+        "ack",
+        "Acknowledge leased messages: remove them for good",
+        "inboxes.acknowledge",
+        *LEASED,
+        *COMMON,
+    ),
+    _action(
+        "release",
+        "Release leased messages: they can be leased again at once",
+        "inboxes.release",
+        *LEASED,
+        *COMMON,
+    ),
+    _action(
+        "drain",
+        "Start one DAG run for each available message, and acknowledge it",
+        "inboxes.drain",
+        INBOX,
+        _arg("--trigger-dag-id", required=True, metavar="DAG", help="the DAG to start for each message"),
+        _number("--max-messages", "maximum number of messages; at most, and by default, 10000"),
+        _number("--max-unfinished-runs", "queued and running runs of the DAG at most (default: any number)"),
+        _arg("--dead-letter-dag-id", metavar="DAG", help="the DAG to start for a message that is rejected"),
+        _number("--dead-letter-after", "delivery count from which it is a dead letter, 1 to 4", 3),
+        *COMMON,
+    ),
+)
+
 COMMANDS = (
-    {
-        "name": "dead-letters",
-        "help": "Show dead letters, and start the runs of their messages",
-        "subcommands": DEAD_LETTER_COMMANDS,
-    },
+    DEAD_LETTERS,
     _action(
         "doctor",
         "Examine connections and the deployment, and report each problem with its fix",
         "doctor.doctor",
-        _arg(
-            "--conn-id",
-            metavar="ID",
-            help="examine this Airflow connection too (default: those that deployed DAGs use)",
-        ),
-        _arg("--inbox", metavar="INBOX", help="examine only this inbox of the connection (default: all)"),
-        _arg(
+        _conn_id("examine this Airflow connection too (default: those that deployed DAGs use)"),
+        _inbox("examine only this inbox of the connection (default: all)"),
+        _switch(
             "--no-airflow",
-            action="store_true",
             help="leave out triggerer and DAGs, as where the metadata database cannot be read",
         ),
         OUTPUT,
@@ -295,19 +248,12 @@ COMMANDS = (
         _arg("text", metavar="TEXT", help="description of the workflow"),
         *COMMON,
     ),
-    {
-        "name": "inbox",
-        "help": "Manage trigger inboxes and their messages",
-        "subcommands": INBOX_COMMANDS,
-    },
+    INBOXES,
     _action(
         "login",
         "Log a user in, for a connection with the grant refresh_token",
         "tools.login",
-        _arg(
-            "--scope",
-            help="scopes to request, separated by spaces (default: the connection's)",
-        ),
+        _arg("--scope", help="scopes to request, separated by spaces (default: the connection's)"),
         CONN_ID,
     ),
     _action(
@@ -316,7 +262,7 @@ COMMANDS = (
         "tools.put",
         INBOX,
         _arg("payloads", nargs="+", metavar="PAYLOAD", help="payload of a message, as JSON"),
-        _arg("--create", action="store_true", help="create the inbox if it does not exist"),
+        _switch("--create", help="create the inbox if it does not exist"),
         _arg("--url", metavar="URL", help="URL of the emulator (default: the connection's)"),
         *COMMON,
     ),
@@ -324,11 +270,7 @@ COMMANDS = (
         "templates",
         "List workflow templates",
         "tools.templates",
-        _arg(
-            "--apps",
-            metavar="A,B",
-            help="only templates that use these apps, separated by commas",
-        ),
+        _arg("--apps", metavar="A,B", help="only templates that use these apps, separated by commas"),
         _number("--limit", "maximum number of templates, 1 or more (default: all)"),
         *COMMON,
     ),
@@ -337,11 +279,7 @@ COMMANDS = (
         "Get an access token, and show it masked, with its expiry and its scope",
         "tools.token",
         _arg("--scope", help="scopes, separated by spaces (default: the connection's)"),
-        _arg(
-            "--show",
-            action="store_true",
-            help="print only the token, unmasked; keep it out of logs",
-        ),
+        _switch("--show", help="print only the token, unmasked; keep it out of logs"),
         *COMMON,
     ),
 )
