@@ -244,7 +244,7 @@ COMMANDS = (
     _action(
         "guess",
         "Guess a workflow from a description",
-        "tools.guess",
+        "workflows.guess",
         _arg("text", metavar="TEXT", help="description of the workflow"),
         *COMMON,
     ),
@@ -252,14 +252,14 @@ COMMANDS = (
     _action(
         "login",
         "Log a user in, for a connection with the grant refresh_token",
-        "tools.login",
+        "login.login",
         _arg("--scope", help="scopes to request, separated by spaces (default: the connection's)"),
         CONN_ID,
     ),
     _action(
         "put",
         "Put messages into an inbox of a running emulator",
-        "tools.put",
+        "emulator.put",
         INBOX,
         _arg("payloads", nargs="+", metavar="PAYLOAD", help="payload of a message, as JSON"),
         _switch("--create", help="create the inbox if it does not exist"),
@@ -269,7 +269,7 @@ COMMANDS = (
     _action(
         "templates",
         "List workflow templates",
-        "tools.templates",
+        "workflows.templates",
         _arg("--apps", metavar="A,B", help="only templates that use these apps, separated by commas"),
         _number("--limit", "maximum number of templates, 1 or more (default: all)"),
         *COMMON,
@@ -277,7 +277,7 @@ COMMANDS = (
     _action(
         "token",
         "Get an access token, and show it masked, with its expiry and its scope",
-        "tools.token",
+        "access_token.token",
         _arg("--scope", help="scopes, separated by spaces (default: the connection's)"),
         _switch("--show", help="print only the token, unmasked; keep it out of logs"),
         *COMMON,
