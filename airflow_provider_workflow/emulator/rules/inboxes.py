@@ -6,13 +6,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from airflow_provider_workflow.emulator.rules.bodies import MAX_INBOX_NAME
 from airflow_provider_workflow.emulator.rules.core import Core, Table, atomic
-from airflow_provider_workflow.emulator.rules.errors import (
-    MAX_INBOX_NAME,
-    ServiceError,
-    conflict,
-    invalid_field,
-)
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, conflict, invalid_field
 from airflow_provider_workflow.emulator.rules.records import Inbox, is_uuid
 
 MADE_UP_SUBSCRIPTION: dict[str, Any] = {

@@ -12,13 +12,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from airflow_provider_workflow.emulator.rules import workflows
-from airflow_provider_workflow.emulator.rules.errors import (
+from airflow_provider_workflow.emulator.rules.bodies import (
     EndBody,
     GuessBody,
     InboxBody,
     LeaseBody,
-    ServiceError,
     UpdateBody,
+)
+from airflow_provider_workflow.emulator.rules.errors import (
+    ServiceError,
     invalid_field,
     invalid_parameter,
     parameter_number,

@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.emulator.clock import ManualClock
-from airflow_provider_workflow.emulator.rules.errors import (
-    InboxBody,
-    ServiceError,
-    UpdateBody,
-    invalid_value,
-)
+from airflow_provider_workflow.emulator.rules.bodies import InboxBody, UpdateBody
+from airflow_provider_workflow.emulator.rules.errors import ServiceError, invalid_value
 from airflow_provider_workflow.emulator.rules.oauth import EVENTS, INBOX, PROMOTIONS, Admission
 from airflow_provider_workflow.emulator.rules.store import Store
 from tests.unit.client.stores import authorize
