@@ -18,16 +18,21 @@ const AIRFLOW = {
     "Airflow does not allow you to do this.",
     "Ask an administrator for a role that may read or edit connections.",
   ],
-  404: ["The API of this page is not there.", "Reload the page. If that does not help, restart the API server."],
+  404: [
+    "The API of this page is not there.",
+    "Reload the page. If that does not help, restart the API server.",
+  ],
 };
 
 /** `status` of HTTP (0 without an answer), `retryAfter` in seconds. */
 export class Problem extends Error {
   constructor(status, body, retryAfter = 0) {
-    const [title, fix] = AIRFLOW[status] ?? [`Airflow's API server failed (HTTP ${status}).`, "Its log has the reason."];
+    const [title, fix] = AIRFLOW[status]
+      ?? [`Airflow's API server failed (HTTP ${status}).`, "Its log has the reason."];
     const { error } = body ?? {};
     super(error?.title ?? title);
-    Object.assign(this, { status, code: error?.code, title: this.message, fix: error ? error.fix : fix, retryAfter });
+    Object.assign(this, {
+      status, code: error?.code, title: this.message, fix: error ? error.fix : fix, retryAfter });
     // It passes by itself within seconds.
     this.isBusy = ["busy", "rate_limited"].includes(this.code);
   }
@@ -100,7 +105,8 @@ export class Feed {
   #dueAt = 0;
   #heldUntil = 0;
   #turn = 0;
-  #state = { answer: null, items: [], next: null, pages: 0, skew: 0, problem: null, failures: 0, isLoadingAll: false };
+  #state = {
+    answer: null, items: [], next: null, pages: 0, skew: 0, problem: null, failures: 0, isLoadingAll: false };
 
   constructor(options) {
     Object.assign(this, { keyOf: (item) => item.id, interval: 10 }, options);
@@ -137,7 +143,8 @@ export class Feed {
 
   /** Show the result of a change, while the server may still give answers from before. */
   replace(item) {
-    const items = this.#state.items.map((old) => (this.keyOf(old) === this.keyOf(item) ? { ...old, ...item } : old));
+    const items = this.#state.items.map((old) =>
+      (this.keyOf(old) === this.keyOf(item) ? { ...old, ...item } : old));
     this.#abort();
     this.#dueAt = this.#heldUntil = this.clock.now() + SEEDED;
     this.#set({ items });
@@ -216,7 +223,9 @@ export class Feed {
 
   #schedule(isDue) {
     this.clock.clearTimeout(this.#timer);
-    if ((!isDue && this.#state.pages > 1) || !this.#unwatch || this.#control || this.#state.isLoadingAll || !this.visibility.isVisible()) return;
-    this.#timer = this.clock.setTimeout(() => this.refresh(), Math.max(this.isSeeded ? DELAY : 0, this.#dueAt - this.clock.now()));
+    if ((!isDue && this.#state.pages > 1) || !this.#unwatch || this.#control || this.#state.isLoadingAll
+      || !this.visibility.isVisible()) return;
+    this.#timer = this.clock.setTimeout(() => this.refresh(),
+      Math.max(this.isSeeded ? DELAY : 0, this.#dueAt - this.clock.now()));
   }
 }

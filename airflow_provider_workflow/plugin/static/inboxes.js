@@ -4,8 +4,8 @@ import { limited } from "./api.js";
 import * as model from "./model.js";
 import { STYLE, paint } from "./style.js";
 import {
-  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Table, Time,
-  Trouble, client, h, useFeed, useQuery,
+  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Table,
+  Time, Trouble, client, h, useFeed, useQuery,
 } from "./widgets.js";
 
 const { Fragment, useContext, useEffect, useMemo, useState } = globalThis.React;
@@ -32,8 +32,10 @@ function Frame({ feed, children }) {
 
 /** Transient problems are shown only without data, and others only once on a page. */
 const Failure = ({ feed: [{ problem, answer }, feed], after = [] }) =>
-  problem && !(problem.isBusy && answer) && !after.some((it) => it?.status === problem.status && it.code === problem.code)
-    ? h(Trouble, { problem, retry: () => feed.refresh() }, answer && h("span", "What is shown was loaded before."))
+  problem && !(problem.isBusy && answer)
+    && !after.some((it) => it?.status === problem.status && it.code === problem.code)
+    ? h(Trouble, { problem, retry: () => feed.refresh() },
+      answer && h("span", "What is shown was loaded before."))
     : null;
 
 function Listing({ what, feed: both, place, go, empty, filter, after, ...table }) {
@@ -61,7 +63,8 @@ function Listing({ what, feed: both, place, go, empty, filter, after, ...table }
 function State({ inbox, isWhole }) {
   const { label, palette, why } = model.describeState(inbox);
   const text = isWhole ? why : why.split(/[:;]/)[0];
-  return h("div", h(Badge, { color: palette }, label), why && h(`div.small.${isWhole ? "" : "two"}`, { title: why }, text));
+  return h("div", h(Badge, { color: palette }, label),
+    why && h(`div.small.${isWhole ? "" : "two"}`, { title: why }, text));
 }
 
 /** DAG runs of the last hour by state, with links. */
@@ -69,7 +72,8 @@ function Runs({ connection, inbox: { id, runs } }) {
   const { locale } = useContext(Now);
   const shown = model.recentRuns(runs ?? {}, locale);
   if (!shown.length) return runs ? h("span.muted", "none") : "–";
-  const place = (state) => ({ connection, inbox: id, ...(state === "dead_letter" ? { tab: "dead-letters" } : { status: state }) });
+  const place = (state) => ({
+    connection, inbox: id, ...(state === "dead_letter" ? { tab: "dead-letters" } : { status: state }) });
   return h("div.bar.tight", shown.map(([state, text]) => h(Link, { key: state, place: place(state) },
     h(Badge, { color: state === "dead_letter" ? "failed" : state }, text))));
 }
@@ -97,7 +101,8 @@ function Silent({ sources = [], connection }) {
 }
 
 function useSummary(connection, inbox) {
-  const [{ answer, problem }, feed] = useFeed(pathOf(connection, inbox.id, "summary"), { interval: 30, isSeeded: true }, getSummary);
+  const [{ answer, problem }, feed] = useFeed(
+    pathOf(connection, inbox.id, "summary"), { interval: 30, isSeeded: true }, getSummary);
   useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
   return { ...answer, summary: [{ answer, problem }, feed] };
 }
@@ -107,13 +112,15 @@ const Count = ({ connection, id, of, status }) => h(Link, { place: { connection,
 
 function Toggle({ inbox, ask }) {
   const verb = model.verbOf(inbox);
-  return verb && h(Button, { onClick: () => ask(inbox), "aria-label": `${verb} ${model.titleOf(inbox)}` }, verb);
+  return verb
+    && h(Button, { onClick: () => ask(inbox), "aria-label": `${verb} ${model.titleOf(inbox)}` }, verb);
 }
 
 function ToggleDialog({ inbox, connection, close, done }) {
   const verb = model.verbOf(inbox);
   const act = async () => done(await client.post(pathOf(connection, inbox.id, verb.toLowerCase())));
-  return h(Action, { title: `${verb} ${model.titleOf(inbox)}?`, verb: `${verb} inbox`, act, close }, h("p", verb === "Pause" ? PAUSE : RESUME));
+  return h(Action, { title: `${verb} ${model.titleOf(inbox)}?`, verb: `${verb} inbox`, act, close },
+    h("p", verb === "Pause" ? PAUSE : RESUME));
 }
 
 function InboxList({ connection, ask, ...rest }) {
@@ -133,8 +140,11 @@ function InboxList({ connection, ask, ...rest }) {
       ["Action", "6.5rem", (inbox) => h(Toggle, { inbox, ask })],
     ];
   }, [connection]);
-  const empty = h(Empty, { title: "This connection has no inboxes." }, "Create one with `airflow-workflow inbox ensure`.");
-  return h(Listing, { what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox), memory: connection, empty, ...rest });
+  const empty = h(Empty, { title: "This connection has no inboxes." },
+    "Create one with `airflow-workflow inbox ensure`.");
+  return h(Listing, {
+    what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox),
+    memory: connection, empty, ...rest });
 }
 
 const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label), children);
@@ -144,20 +154,28 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
   const [known] = list.items;
   const inbox = useMemo(() => known ?? { id }, [known, id]);
   const of = useSummary(connection, inbox);
-  const tab = (name, label) => h(Link, { place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
+  const tab = (name, label) => h(Link, {
+    place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
   const before = [...after, list.problem];
-  const shared = { connection, id, inbox, lists, key: id, after: [...before, of.summary[0].problem], ...rest };
+  const shared = {
+    connection, id, inbox, lists, key: id, after: [...before, of.summary[0].problem], ...rest };
   return h(Fragment,
-    h("div.bar", h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/", h(Heading, h("bdi", model.titleOf(inbox)))),
+    h("div.bar",
+      h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/",
+        h(Heading, h("bdi", model.titleOf(inbox)))),
       known && h(State, { inbox, isWhole: true }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
-    list.problem?.code === "not_found" ? h(Empty, { title: "This connection has no such inbox." }) : h(Failure, { feed: [list, lists], after }),
+    list.problem?.code === "not_found"
+      ? h(Empty, { title: "This connection has no such inbox." })
+      : h(Failure, { feed: [list, lists], after }),
     h(Failure, { feed: of.summary, after: before }),
     h("div.bar",
-      model.COUNTED.map((status) => h(Stat, { key: status, label: status }, h("b", h(Count, { connection, id, of, status })))),
+      model.COUNTED.map((status) => h(Stat, { key: status, label: status },
+        h("b", h(Count, { connection, id, of, status })))),
       h(Stat, { label: "oldest message" }, h("b", h(Time, { at: of.oldest_created_at }))),
       h(Stat, { label: "listening DAGs" }, h(Listeners, { inbox })),
       h(Stat, { label: "DAG runs, last hour" }, h(Runs, { connection, inbox }))),
-    h("nav.tabs", { "aria-label": "Inbox" }, tab("messages", "Messages"), tab("dead-letters", "Dead letters")),
+    h("nav.tabs", { "aria-label": "Inbox" },
+      tab("messages", "Messages"), tab("dead-letters", "Dead letters")),
     h(place.tab === "dead-letters" ? DeadLetters : Messages, shared));
 }
 
@@ -168,7 +186,8 @@ function Messages({ connection, id, inbox, lists, place, go, after }) {
   const open = items.find((it) => it.id === place.message);
   const close = () => go({ message: "" });
   const columns = useMemo(() => [
-    ["Message", "22%", (it) => h(Link, { place: { ...place, message: it.id } }, h(Cut, { look: "mono", text: it.id }))],
+    ["Message", "22%", (it) => h(Link, { place: { ...place, message: it.id } },
+      h(Cut, { look: "mono", text: it.id }))],
     ["Status", "8rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status)],
     ["Created", "9rem", (it) => h(Time, { at: it.created_at })],
     ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
@@ -176,39 +195,52 @@ function Messages({ connection, id, inbox, lists, place, go, after }) {
     ["DAG run", "30%", (it) => h(Run, { run: it.run ?? it.dead_letter })],
   ], [place]);
   const options = ["", ...model.statusesOf(items, place.status)];
-  const filter = h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) });
-  const why = inbox.status === "paused" ? `${model.DROPPED}: resume the inbox to receive new ones.` : "Those with a DAG run are listed for an hour.";
+  const filter = h(Select, {
+    label: "Status", value: place.status, options, change: (status) => go({ status }) });
+  const why = inbox.status === "paused"
+    ? `${model.DROPPED}: resume the inbox to receive new ones.`
+    : "Those with a DAG run are listed for an hour.";
   const empty = h(Empty, { title: "The inbox holds no messages." }, why);
-  return h(Fragment, h(Listing, { what: "messages", feed, place, go, after, filter, columns, rowHeight: 40, memory: id, empty }),
+  return h(Fragment,
+    h(Listing, {
+      what: "messages", feed, place, go, after, filter, columns, rowHeight: 40, memory: id, empty }),
     place.message && answer && h(Dialog, { title: "Message", close },
-      open ? h(Message, { message: open, inbox }) : h(Empty, { title: "This message is not listed any more." }, why),
+      open
+        ? h(Message, { message: open, inbox })
+        : h(Empty, { title: "This message is not listed any more." }, why),
       h("div.end", h(Button, { onClick: close }, "Close"))));
 }
 
 function Message({ message, inbox }) {
   const run = message.run ?? message.dead_letter;
-  return h(Fragment, h(Details, { of: { ...message, waits: model.whyWaiting(message, inbox) } }), run?.run_id && h(Payload, { run }));
+  return h(Fragment, h(Details, { of: { ...message, waits: model.whyWaiting(message, inbox) } }),
+    run?.run_id && h(Payload, { run }));
 }
 
 /** Of the message of a DAG run, for those who may read the run. */
 function Payload({ run }) {
-  const [{ answer, problem }] = useFeed(["dags", run.dag_id, "dagRuns", run.run_id], { interval: 300 }, client.airflow);
+  const [{ answer, problem }] = useFeed(
+    ["dags", run.dag_id, "dagRuns", run.run_id], { interval: 300 }, client.airflow);
   const [isCopied, setCopied] = useState(false);
   const text = model.payloadText(answer?.conf);
   const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
   return h(Fragment,
     h("div.bar", h("span.muted", "Payload"),
       text && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
-    h("pre.mono.scroll", problem?.status === 404 ? "The DAG run does not exist any more." : problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
+    h("pre.mono.scroll", problem?.status === 404
+      ? "The DAG run does not exist any more."
+      : problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
     text.length > LONGEST_TEXT && h("span.muted.small", "Only its beginning is shown."));
 }
 
 function DeadLetters({ connection, id, place, go, after, say }) {
-  const feed = useFeed(pathOf(connection, id, "dead-letters"), { name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
+  const feed = useFeed(pathOf(connection, id, "dead-letters"), {
+    name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
   const [asked, ask] = useState(null);
   const columns = useMemo(() => [
     ["Message", "20%", (it) => h(Cut, { look: "mono", text: it.message_id })],
-    ["Reason", "30%", (it) => h(Fragment, h(Cut, { text: it.reason }), h(Cut, { look: "muted.small", text: it.cause }))],
+    ["Reason", "30%", (it) => h(Fragment,
+      h(Cut, { text: it.reason }), h(Cut, { look: "muted.small", text: it.cause }))],
     ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
     ["When", "8rem", (it) => h(Time, { at: it.started_at })],
     ["Dead-letter run", "25%", (run) => h(Run, { run })],
@@ -217,18 +249,24 @@ function DeadLetters({ connection, id, place, go, after, say }) {
   ], []);
   const done = (letter, run) => feed[1].replace({ ...letter, replayed: run });
   const open = model.filtered(feed[0].items, place).filter((it) => !it.replayed && it.target_dag_id);
-  const empty = h(Empty, { title: "There are no dead letters." }, "With a dead_letter_dag_id, messages without a DAG run come here.");
+  const empty = h(Empty, { title: "There are no dead letters." },
+    "With a dead_letter_dag_id, messages without a DAG run come here.");
   const filter = h(Fragment, feed[0].answer?.is_partial && "Only the latest ones are listed.",
     open.length > 1 && h(Button, { onClick: () => ask(open) }, `Replay all ${open.length}`));
-  return h(Fragment, h(Listing, { what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 52, memory: `${id}/dead`, empty }),
+  return h(Fragment,
+    h(Listing, {
+      what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 52, memory: `${id}/dead`,
+      empty }),
     model.unlisted(feed[0].answer ?? {}).map((text) => h("div.muted.small", { key: text }, text)),
-    asked && h(asked.length > 1 ? ReplayAllDialog : ReplayDialog, { letters: asked, connection, id, done, say, close: () => ask(null) }));
+    asked && h(asked.length > 1 ? ReplayAllDialog : ReplayDialog, {
+      letters: asked, connection, id, done, say, close: () => ask(null) }));
 }
 
 const replay = (connection, id, body) => client.post(pathOf(connection, id, "dead-letters", "replay"), body);
 
 const Why = ({ reason, setReason }) => h("label", "Why do you replay it?", h("input", {
-  value: reason, required: true, pattern: ".*\\S.*", maxLength: 500, onChange: (event) => setReason(event.target.value) }));
+  value: reason, required: true, pattern: ".*\\S.*", maxLength: 500,
+  onChange: (event) => setReason(event.target.value) }));
 
 /** Each for its own DAG; one that fails does not stop the others. */
 function ReplayAllDialog({ letters, connection, id, close, done, say }) {
@@ -237,16 +275,20 @@ function ReplayAllDialog({ letters, connection, id, close, done, say }) {
     const outcomes = [];
     for (const letter of letters) {
       const { dag_id, run_id } = letter;
-      const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: null, reason }).catch((problem) => problem);
+      const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: null, reason })
+        .catch((problem) => problem);
       outcomes.push(run);
       if (run.run_id) done(letter, run);
       if (!form.isConnected || !(run.run_id || run.code)) break;
     }
     say(model.replayed(letters.length, outcomes));
   };
-  const targets = model.targetsOf(letters).map(([text, count]) => h("li", { key: text }, `${text}: ${model.counted(count, "messages")}`));
-  return h(Action, { title: `Replay ${letters.length} messages?`, verb: `Start ${letters.length} DAG runs`, act, close },
-    h("p", "Each starts the DAG that it was meant for."), h("ul", targets), h("p", REPLAY), h(Why, { reason, setReason }));
+  const targets = model.targetsOf(letters).map(([text, count]) =>
+    h("li", { key: text }, `${text}: ${model.counted(count, "messages")}`));
+  return h(Action, {
+    title: `Replay ${letters.length} messages?`, verb: `Start ${letters.length} DAG runs`, act, close },
+    h("p", "Each starts the DAG that it was meant for."), h("ul", targets), h("p", REPLAY),
+    h(Why, { reason, setReason }));
 }
 
 function ReplayDialog({ letters: [letter], connection, id, close, done, say }) {
@@ -255,13 +297,17 @@ function ReplayDialog({ letters: [letter], connection, id, close, done, say }) {
   const [reason, setReason] = useState("");
   const { dag_id, run_id } = letter;
   const act = async () => {
-    const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason });
-    say(run.outcome === "existing" ? "Nothing was started; its DAG run exists:" : "The DAG run is started:", run);
+    const run = await replay(connection, id, {
+      dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason });
+    say(run.outcome === "existing"
+      ? "Nothing was started; its DAG run exists:"
+      : "The DAG run is started:", run);
     done(letter, run);
   };
   return h(Action, { title: "Replay the message?", verb: "Start DAG run", act, close },
     h(Details, { of: letter }), h("p", REPLAY), h(Payload, { run: letter }),
-    h("label", "DAG to start", h("input", { value: dag, required: true, pattern: ".*\\S.*", onChange: (event) => setDag(event.target.value) })),
+    h("label", "DAG to start", h("input", {
+      value: dag, required: true, pattern: ".*\\S.*", onChange: (event) => setDag(event.target.value) })),
     h(Why, { reason, setReason }));
 }
 
@@ -273,7 +319,8 @@ function Inboxes() {
   const [{ items, answer, problem }] = connections;
   const ids = items.map((item) => item.connection_id);
   const connection = place.connection || (ids.includes(DEFAULT) ? DEFAULT : ids[0]) || "";
-  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], { name: "inboxes", isSeeded: place.inbox && place.tab !== "dead-letters" });
+  const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], {
+    name: "inboxes", isSeeded: place.inbox && place.tab !== "dead-letters" });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);
   const say = (text, run) => setSaid([text, run]);
@@ -284,7 +331,8 @@ function Inboxes() {
   };
   const shared = { connection, place, go, ask, say, after: [problem] };
   const none = answer?.may_add
-    ? h(Empty, { title: "There is no connection of the type Workflow." }, "Add one under ", h(Link, { url: "/connections" }, "Admin, Connections"), ".")
+    ? h(Empty, { title: "There is no connection of the type Workflow." }, "Add one under ",
+      h(Link, { url: "/connections" }, "Admin, Connections"), ".")
     : h(Empty, { title: "You may read no connection of the type Workflow." },
       "This page needs a role that may read connections, such as Op or Admin: ask an administrator for it.");
   // A link may give the name of an inbox.
@@ -294,15 +342,18 @@ function Inboxes() {
     if (place.inbox && known && known.id !== place.inbox) go({ inbox: known.id });
   }, [known, place.inbox]);
   return h(Frame, { feed: list[0] },
-    !place.inbox && h("div.bar", h(Heading, "Inboxes"), connection && h(Select, { label: "Connection", value: connection,
-      options: [...new Set([...ids, connection])], change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
+    !place.inbox && h("div.bar", h(Heading, "Inboxes"),
+      connection && h(Select, {
+        label: "Connection", value: connection, options: [...new Set([...ids, connection])],
+        change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
     h(Failure, { feed: connections }),
     h(Silent, { sources: list[0].silent, connection }),
     h("div.muted.small", model.uncounted(list[0].answer?.large_runs)),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })
-      : place.inbox ? h(Fragment, h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))
+      : place.inbox ? h(Fragment,
+        h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))
       : h(InboxList, { ...shared, feed: list, key: connection }),
     asked && h(ToggleDialog, { inbox: asked, connection, done, close: () => ask(null) }));
 }

@@ -21,7 +21,8 @@ const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
 export const verbOf = ({ status }) => VERBS[status];
 
 // Whether the run of a started message succeeded is said beside it.
-const MESSAGE_PALETTES = { __proto__: null, available: "blue", leased: "running", quarantined: "failed", "dead-lettered": "failed" };
+const MESSAGE_PALETTES = {
+  __proto__: null, available: "blue", leased: "running", quarantined: "failed", "dead-lettered": "failed" };
 
 export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
 
@@ -47,7 +48,8 @@ export function relativeTime(time, now, locale) {
   const seconds = Math.min(0, Math.round((Date.parse(time) - now) / 1000));
   if (Number.isNaN(seconds)) return "";
   const unit = Object.keys(UNITS).find((name) => Math.abs(seconds) >= UNITS[name]) ?? "second";
-  return format("RelativeTimeFormat", locale, { numeric: "auto" }).format(Math.trunc(seconds / UNITS[unit]), unit);
+  return format("RelativeTimeFormat", locale, { numeric: "auto" })
+    .format(Math.trunc(seconds / UNITS[unit]), unit);
 }
 
 export const absoluteTime = (time, locale) =>
@@ -59,31 +61,48 @@ export const countText = (count, isPartial, locale) =>
   typeof count === "number" ? number(count, locale) + (isPartial ? "+" : "") : "–";
 
 /** `1 message`, `2 messages`; `what` is the plural. */
-export const counted = (count, what) => `${count} ${String(count) === "1" ? what.replace(/(?<=x)es$|s$/, "") : what}`;
+export const counted = (count, what) =>
+  `${count} ${String(count) === "1" ? what.replace(/(?<=x)es$|s$/, "") : what}`;
 
 const RUNS = ["failed", "dead_letter", "running", "queued", "success"];
 
 /** What happened in the last hour, the worst first: `[state, text]` of each. */
 export const recentRuns = (runs, locale) =>
   [...new Set([...RUNS, ...Object.keys(runs)])].filter((state) => runs[state]).map((state) => [
-    state, state === "dead_letter" ? counted(number(runs[state], locale), "dead letters") : `${number(runs[state], locale)} ${state}`,
+    state,
+    state === "dead_letter"
+      ? counted(number(runs[state], locale), "dead letters")
+      : `${number(runs[state], locale)} ${state}`,
   ]);
 
 /** Confs name the inbox of a run, and a sender chooses their size. */
 export const uncounted = (runs) =>
-  runs ? `Not counted: ${counted(runs, "DAG runs")} of the last hour with a conf larger than 1 MB, of this inbox or others.` : "";
+  runs
+    ? `Not counted: ${counted(runs, "DAG runs")} of the last hour with a conf larger than 1 MB,`
+      + " of this inbox or others."
+    : "";
 
 // Messages
 
 /** Why a message has no DAG run yet; "" where it has one. */
-export function whyWaiting({ status, run, dead_letter: deadLetter, delivery_count: deliveries = 0 }, { listeners = [] }) {
+export function whyWaiting(
+  { status, run, dead_letter: deadLetter, delivery_count: deliveries = 0 }, { listeners = [] }) {
   if (run || deadLetter) return "";
-  if (status === "quarantined") return `The service delivered it ${counted(deliveries, "times")} without an acknowledgement, and does not deliver it again.`;
-  if (status === "leased") return "A task has leased it, and starts its DAG run now. If that task ended, it is redelivered when its lease ends.";
+  if (status === "quarantined") {
+    return `The service delivered it ${counted(deliveries, "times")} without an acknowledgement,`
+      + " and does not deliver it again.";
+  }
+  if (status === "leased") {
+    return "A task has leased it, and starts its DAG run now."
+      + " If that task ended, it is redelivered when its lease ends.";
+  }
   if (!listeners.length) return "No DAG listens to this inbox.";
   if (listeners.every((listener) => listener.is_paused)) return "The listening DAG is paused.";
-  if (deliveries) return "It was delivered, and no DAG run was started: the log of the listener's task has the reason.";
-  return "The listener has not leased it yet: it may be busy with others, or wait until fewer DAG runs are unfinished.";
+  if (deliveries) {
+    return "It was delivered, and no DAG run was started: the log of the listener's task has the reason.";
+  }
+  return "The listener has not leased it yet:"
+    + " it may be busy with others, or wait until fewer DAG runs are unfinished.";
 }
 
 /** The payload in the conf of a DAG run that a message started; of a dead letter the whole message. */
@@ -99,8 +118,10 @@ export const targetsOf = (letters) =>
 
 /** The dead letters that a list leaves out, in words. */
 export const unlisted = ({ large_runs: large, unnamed_dags: dags = [] }) => [
-  large && `${counted(large, "dead letters")} with a conf larger than 1 MB, of this inbox or others: see airflow-workflow dead-letters list.`,
-  dags.length && `dead letters of ${dags.map((dag) => dag.dag_id).join(", ")}, which no listener names as dead_letter_dag_id: see airflow-workflow dead-letters list --dag-id.`,
+  large && `${counted(large, "dead letters")} with a conf larger than 1 MB, of this inbox or others:`
+    + " see airflow-workflow dead-letters list.",
+  dags.length && `dead letters of ${dags.map((dag) => dag.dag_id).join(", ")},`
+    + " which no listener names as dead_letter_dag_id: see airflow-workflow dead-letters list --dag-id.",
 ].filter(Boolean).map((text) => `Not listed: ${text}`);
 
 /** What a replay of several dead letters did; an outcome is a DAG run or a problem. */
@@ -111,7 +132,8 @@ export function replayed(count, outcomes) {
   return [
     `${counted(started, "DAG runs")} started`,
     existing && `${existing} existed before`,
-    started + existing < count && `${count - started - existing} not started: ${problem?.title ?? "canceled"}`,
+    started + existing < count
+      && `${count - started - existing} not started: ${problem?.title ?? "canceled"}`,
   ].filter(Boolean).join(", ");
 }
 
@@ -136,7 +158,8 @@ export function filtered(items, { status, text }) {
 }
 
 export const statusesOf = (items, chosen) =>
-  [...new Set([...COUNTED, ...items.flatMap((item) => [item.status, item.run?.state]), chosen])].filter(Boolean);
+  [...new Set([...COUNTED, ...items.flatMap((item) => [item.status, item.run?.state]), chosen])]
+    .filter(Boolean);
 
 export function merged(old, added, keyOf) {
   const all = new Map([...old, ...added].map((item) => [keyOf(item), item]));

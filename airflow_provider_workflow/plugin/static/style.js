@@ -16,28 +16,39 @@ export const STYLE = `
 .root :focus-visible:not(h2){outline:2px solid ${color("brand-focus-ring")}}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
-.muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
-.two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}.root td .tight{max-height:2.75rem;overflow:hidden}
+.muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}
+.mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
+.two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}
+.root td .tight{max-height:2.75rem;overflow:hidden}
 .cut{overflow:hidden;text-overflow:ellipsis;display:block}
 .cut,.badge,.btn{white-space:nowrap}
 .badge{display:inline-block;border-radius:99px;padding:.125rem .5rem}
 .scroll,.box,.stat,.btn,.root :is(input,select,dialog){border:${BORDER};border-radius:var(--chakra-radii-md)}
 .btn{height:2rem;padding:0 .75rem;font-weight:500;cursor:pointer}
-.btn:hover{background:${color("bg-muted")}}.btn:disabled{opacity:.6}.root .main{background:${SOLID};color:${color("brand-contrast")}}
+.btn:hover{background:${color("bg-muted")}}.btn:disabled{opacity:.6}
+.root .main{background:${SOLID};color:${color("brand-contrast")}}
 .root :is(input,select){height:2.25rem;padding:0 .625rem;background:${BG}}
 .grow{flex:0 1 24rem}
 .scroll{overflow:auto;max-height:max(18rem,calc(100vh - 12rem))}
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:68rem}
-.root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;border-bottom:${BORDER};padding:.5rem .75rem}
-.root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}.root .odd{background:${color("bg-subtle")}}.root .gap td{border:0}
+.root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;
+  border-bottom:${BORDER};padding:.5rem .75rem}
+.root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}
+.root .odd{background:${color("bg-subtle")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
 .box,.stat{padding:.5rem .75rem;overflow-wrap:anywhere}.box{gap:.375rem;align-items:flex-start}
-.stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
-.tabs{display:flex;border-bottom:${BORDER}}.root .tabs a{color:inherit;padding:.5rem .75rem;border-bottom:2px solid transparent}.root .tabs [aria-current]{border-color:${SOLID};font-weight:600}
-.root dl{display:grid;grid-template-columns:minmax(6rem,max-content) minmax(0,1fr);gap:.5rem 1rem;overflow-wrap:anywhere}.root dt{color:${MUTED}}
-.root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
+.stat{min-width:7rem;align-self:stretch}.stat>:first-child{display:block}
+.stat>:first-child::first-letter,.box>::first-letter,.root dt::first-letter{text-transform:uppercase}
+.tabs{display:flex;border-bottom:${BORDER}}
+.root .tabs a{color:inherit;padding:.5rem .75rem;border-bottom:2px solid transparent}
+.root .tabs [aria-current]{border-color:${SOLID};font-weight:600}
+.root dl{display:grid;grid-template-columns:minmax(6rem,max-content) minmax(0,1fr);gap:.5rem 1rem;
+  overflow-wrap:anywhere}.root dt{color:${MUTED}}
+.root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};
+  width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
 .root dialog::backdrop{background:#0008}
 .root pre{white-space:pre-wrap;flex-shrink:0}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
-@media(max-width:40rem){.root :is(th,td):last-child{position:sticky;inset-inline-end:0}.root td:last-child{background:inherit}}
+@media(max-width:40rem){.root :is(th,td):last-child{position:sticky;inset-inline-end:0}
+  .root td:last-child{background:inherit}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

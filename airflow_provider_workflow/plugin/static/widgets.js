@@ -14,7 +14,8 @@ const ROOT = new URL("../../", import.meta.url);
 export const Now = React.createContext({ now: 0, locale: "en" });
 
 const browser = {
-  clock: { now: Date.now, setTimeout: setTimeout.bind(globalThis), clearTimeout: clearTimeout.bind(globalThis) },
+  clock: {
+    now: Date.now, setTimeout: setTimeout.bind(globalThis), clearTimeout: clearTimeout.bind(globalThis) },
   visibility: {
     isVisible: () => !document.hidden,
     subscribe: (changed) => {
@@ -29,7 +30,8 @@ export function h(type, ...rest) {
   const [first] = rest;
   const props = first?.constructor === Object && !React.isValidElement(first) ? rest.shift() : {};
   const [tag, ...classes] = typeof type === "string" ? type.split(".") : [type];
-  const own = classes.length ? { className: classes.filter(Boolean).map((name) => `wf-${name}`).join(" ") } : {};
+  const names = classes.filter(Boolean).map((name) => `wf-${name}`).join(" ");
+  const own = classes.length ? { className: names } : {};
   return React.createElement(tag, { ...own, ...props }, ...rest);
 }
 
@@ -75,7 +77,8 @@ export const Button = (props) => h("button.btn", { type: "button", ...props });
 export function Run({ run }) {
   if (!run) return "–";
   const name = h(Cut, { text: run.dag_id, title: run.run_id });
-  return h("div.line", h(Link, { url: run.url, className: "wf-line" }, name), run.state && h(Badge, { color: run.state }, run.state));
+  return h("div.line", h(Link, { url: run.url, className: "wf-line" }, name),
+    run.state && h(Badge, { color: run.state }, run.state));
 }
 
 export function Trouble({ problem, retry, children }) {
@@ -94,14 +97,19 @@ const DETAILS = ("id message_id status waits created_at delivery_count error_mes
 
 export function Details({ of }) {
   const label = (key) => key.replace(/_(at|id)$/, "").replace("_", " ");
-  const value = (key, it) => (/_at$/.test(key) ? h(Time, { at: it, isWhole: true }) : it.run_id ? h(Run, { run: it }) : it === true ? "yes" : it);
+  const value = (key, it) => {
+    if (/_at$/.test(key)) return h(Time, { at: it, isWhole: true });
+    if (it.run_id) return h(Run, { run: it });
+    return it === true ? "yes" : it;
+  };
   return h("dl", DETAILS.filter((key) => of[key] || of[key] === 0).map((key) =>
     h(React.Fragment, { key }, h("dt", label(key)), h("dd", value(key, of[key])))));
 }
 
 export function Select({ label, value, options, change }) {
   const option = (choice) => h("option", { key: choice, value: choice }, choice || "all");
-  return h("label.line", label, h("select", { value, onChange: (event) => change(event.target.value) }, options.map(option)));
+  return h("label.line", label,
+    h("select", { value, onChange: (event) => change(event.target.value) }, options.map(option)));
 }
 
 export const Status = (props) => h("div.muted", { role: "status", ...props });
@@ -116,12 +124,15 @@ export function Search({ label, value, change }) {
     const timer = setTimeout(() => text !== reported.current && change((reported.current = text)), 80);
     return () => clearTimeout(timer);
   }, [text]);
-  return h("input.grow", { type: "search", "aria-label": label, placeholder: label, value: text, onChange: (event) => setText(event.target.value) });
+  return h("input.grow", {
+    type: "search", "aria-label": label, placeholder: label, value: text,
+    onChange: (event) => setText(event.target.value) });
 }
 
 function Row({ item, columns, useRow, ...rest }) {
   const data = useRow?.(item);
-  return h("tr", rest, columns.map(([title, , cell, name = ""]) => h(`td.${name}`, { key: title }, cell(item, data))));
+  return h("tr", rest, columns.map(([title, , cell, name = ""]) =>
+    h(`td.${name}`, { key: title }, cell(item, data))));
 }
 
 const scrolled = new Map();
@@ -150,9 +161,11 @@ export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory 
     scrolled.set(memory, box.current.scrollTop);
     setTop(Math.floor(box.current.scrollTop / rowHeight) * rowHeight);
   };
-  const gap = (rows) => h("tr.gap", { "aria-hidden": true }, h("td", { colSpan: columns.length, style: { height: rows * rowHeight } }));
-  const row = (item, at) => h(Row, { key: keyOf(item), item, columns, useRow, "aria-rowindex": first + at + 2,
-                                     style: { height: rowHeight }, className: (first + at) % 2 ? "wf-odd" : "" });
+  const gap = (rows) => h("tr.gap", { "aria-hidden": true },
+    h("td", { colSpan: columns.length, style: { height: rows * rowHeight } }));
+  const row = (item, at) => h(Row, {
+    key: keyOf(item), item, columns, useRow, "aria-rowindex": first + at + 2,
+    style: { height: rowHeight }, className: (first + at) % 2 ? "wf-odd" : "" });
   return h("div.scroll", { ref: box, tabIndex: 0, role: "region", "aria-label": label, onScroll },
     h("table", { "aria-rowcount": items.length + 1 },
       h("thead", h("tr", { "aria-rowindex": 1 }, columns.map(([title, width, , name = ""]) =>

@@ -144,6 +144,8 @@ def test_entry_point_and_provider_name_the_same_plugin() -> None:
 STATIC = Path(airflow_provider_workflow.__file__).parent / "plugin" / "static"
 TESTS = Path(__file__).parents[2] / "page"
 MOST_BYTES = 48_000
+MAX_WIDTH = 110
+"""Characters of a line, as in Python."""
 NODE = shutil.which("node")
 OLDEST_NODE = (20, 19)
 """The first one that tells modules from scripts by their content."""
@@ -187,6 +189,12 @@ def test_each_module_that_is_imported_is_there_and_each_one_is_imported():
 
     imported = {name for text in modules.values() for name in re.findall(r'from "\./([^"]+)"', text)}
     assert imported == set(modules) - {"inboxes.js"}
+
+
+def test_no_line_of_the_page_is_wider_than_110_characters():
+    lines = [(each.name, line) for each in STATIC.glob("*.js") for line in each.read_text().splitlines()]
+
+    assert [(name, line) for name, line in lines if len(line) > MAX_WIDTH] == []
 
 
 def test_no_text_is_ever_made_into_markup():
