@@ -171,12 +171,20 @@ class Dispatcher:
         elif failure is None and self._target_error is None and drained is not Drained.EMPTY:
             # Last, as it may take as long as a lease.
             failure = self._error_of_source(inbox_id)
-        if failure is None or isinstance(failure, (WorkflowError, SourceError)):
-            # The next lease meets an error of the service again.
-            failure = self._target_error or self._acknowledgement_error or failure
-        if failure is not None:
-            raise failure
+        if (cause := self._error_of_drain(failure)) is not None:
+            raise cause
         return drained
+
+    def _error_of_drain(self, failure: Exception | None) -> Exception | None:
+        """
+        The error with which the drain fails.
+
+        :param failure: what ended it. The next lease meets an error of the service again, so the others come
+            first.
+        """
+        if failure is None or isinstance(failure, (WorkflowError, SourceError)):
+            return self._target_error or self._acknowledgement_error or failure
+        return failure
 
     def _error_of_source(self, inbox_id: str) -> Exception | None:
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
@@ -30,6 +31,29 @@ MAX_NOTICE_AGE_SECONDS = 600.0
 """A notice of an alarm that is older fails no task whose source is sound."""
 PATIENCE_SECONDS = 900.0
 """After a notice of messages the watcher raises the alarm; the task does only if the watcher does not."""
+
+
+class Notice(NamedTuple):
+    """
+    A notice of a watcher that started this run.
+
+    :param payload: of its asset event.
+    :param made_at: when the event was made, in epoch seconds.
+    """
+
+    payload: Mapping[str, Any]
+    made_at: float
+
+
+def notices_of(context: Context) -> list[Notice]:
+    """The notices that started a run; none if a time schedule or a user did."""
+    notices: list[Notice] = []
+    for events in (context.get("triggering_asset_events") or {}).values():
+        for event in events:
+            payload = (event.extra or {}).get("payload")
+            payload = payload if isinstance(payload, Mapping) else {}
+            notices.append(Notice(payload, event.timestamp.timestamp()))
+    return notices
 
 
 class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
@@ -63,25 +87,23 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         from airflow_provider_workflow.dispatch.results import Counts
 
         self._read_rendered()
-        notices: list[tuple[Mapping[str, Any], float]] = []
-        for events in (context.get("triggering_asset_events") or {}).values():
-            for event in events:
-                payload = (event.extra or {}).get("payload")
-                payload = payload if isinstance(payload, Mapping) else {}
-                notices.append((payload, event.timestamp.timestamp()))
+        counts, notices = Counts(), notices_of(context)
         # A notice of messages raises no alarm, as those are due seldom.
         own = [
-            notice for notice in notices if notice[0].get("alarm") is not False and self._is_own(notice[0])
+            notice
+            for notice in notices
+            if notice.payload.get("alarm") is not False and self._is_own(notice.payload)
         ]
         checks_source = bool(own or not notices)
-        counts = Counts()
-        self._reports_quarantine = not notices
-        problem = self._drain(context, counts, checks_source=checks_source)
-        alarms = [notice for notice in own if notice[0].get("alarm")]
+        drain = partial(
+            self._drain, context, counts, checks_source=checks_source, reports_quarantine=not notices
+        )
+        problem = drain()
+        alarms = [notice for notice in own if notice.payload.get("alarm")]
         if alarms:
-            self._fail_for_notice(context, problem, *max(alarms, key=lambda notice: notice[1]))
+            self._fail_for_notice(context, problem, max(alarms, key=lambda notice: notice.made_at))
         elif problem is not None:
-            problem = self._watch(context, counts, problem, checks_source=checks_source)
+            problem = self._watch(context, problem, drain, checks_source=checks_source)
         self._store_alarm(context)
         if counts.causes and self.on_rejected == "fail":
             raise AirflowFailException(counts.rejected_text())
@@ -89,14 +111,16 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
             raise AirflowSkipException(f"{problem.text} (since {self._alarm.since})")
         return counts.result
 
-    def _drain(self, context: Context, counts: Counts, *, checks_source: bool) -> SourceProblem | None:
+    def _drain(
+        self, context: Context, counts: Counts, *, checks_source: bool, reports_quarantine: bool
+    ) -> SourceProblem | None:
         """Work on the messages that there are; return the problem of the source, if it has one."""
         on_paused = self.on_paused if checks_source else "log"
         self._worker = dispatcher = self._new_dispatcher(
             context,
             counts=counts,
             checks_source=checks_source,
-            reports_quarantine=self._reports_quarantine,
+            reports_quarantine=reports_quarantine,
         )
         try:
             log.log(*drain_inbox(dispatcher, on_paused=on_paused))
@@ -108,9 +132,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
             return problem
         return None
 
-    def _fail_for_notice(
-        self, context: Context, problem: SourceProblem | None, notice: Mapping[str, Any], noticed_at: float
-    ) -> None:
+    def _fail_for_notice(self, context: Context, problem: SourceProblem | None, notice: Notice) -> None:
         """
         Fail for the newest alarm of the watcher, which has decided that it is due.
 
@@ -119,12 +141,12 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         :param problem: what this task itself found.
         :raises AirflowFailException: it found a problem too, or the notice is recent.
         """
-        reported = notice.get("problem")
+        reported = notice.payload.get("problem")
         noticed = SourceProblem.of(reported) or SourceProblem("unusable", "see its log")
-        if problem is None and noticed.kind == "paused" and self.on_paused == "log":
+        if problem is None and not noticed.is_alarm(self.on_paused):
             log.warning("Inbox %s: %s", self.inbox, noticed.text)
             return
-        if problem is None and clock.now() - noticed_at > MAX_NOTICE_AGE_SECONDS:
+        if problem is None and clock.now() - notice.made_at > MAX_NOTICE_AGE_SECONDS:
             log.info("Inbox %s: the source was in trouble, and is sound again", self.inbox)
             return
         self._found(problem or noticed, context)
@@ -139,11 +161,18 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         )
 
     def _watch(
-        self, context: Context, counts: Counts, problem: SourceProblem | None, *, checks_source: bool
+        self,
+        context: Context,
+        problem: SourceProblem | None,
+        drain: Callable[[], SourceProblem | None],
+        *,
+        checks_source: bool,
     ) -> SourceProblem | None:
         """
         Work on, and take readings, until a problem is an alarm, or was one before.
 
+        :param problem: of the first reading.
+        :param drain: works on the messages that there are, and takes a reading.
         :return: the problem of the last reading.
         :raises AirflowFailException: it is an alarm.
         """
@@ -162,7 +191,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
             text = "Inbox %s: reading its state again in %.0f s; a problem that lasts fails the task: %s"
             log.warning(text, self.inbox, pause, problem.text if problem else "it is sound at the moment")
             clock.sleep(pause)
-            problem = self._drain(context, counts, checks_source=checks_source)
+            problem = drain()
 
     def _is_own(self, notice: Mapping[str, Any]) -> bool:
         """Whether a notice may be of this inbox: a DAG may have several."""

@@ -126,7 +126,7 @@ OF_DISPATCH = faults(
                 "limits.lease_seconds if is_first_try else PROBE_SECONDS", "limits.lease_seconds"
             ),
         },
-        "Dispatcher._drain": {
+        "Dispatcher._error_of_drain": {
             "swallow the error of a failed acknowledgement": without("_acknowledgement_error"),
         },
         "HeldLease.seconds_left": {

@@ -12,7 +12,7 @@ from tests.mutations.seeded import PACKAGE, seeded
 
 
 def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs() -> None:
-    fault = Fault("no page", "plugin._react_apps", becomes("[page]", "[]"))
+    fault = Fault("no page", "airflow_plugin._react_apps", becomes("[page]", "[]"))
     assert len(plugin.WorkflowPlugin.react_apps) == 1
 
     with seeded(fault):
