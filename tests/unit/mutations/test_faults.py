@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_workflow import plugin
+from airflow_provider_workflow import observers
 from tests.mutations.__main__ import COUNT, all_faults
 from tests.mutations.edits import becomes
 from tests.mutations.fault import Fault
 from tests.mutations.seeded import PACKAGE, seeded
+from tests.unit.counted import Counted
 
 
-def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs() -> None:
-    fault = Fault("no page", "airflow_plugin._react_apps", becomes("[page]", "[]"))
-    assert len(plugin.WorkflowPlugin.react_apps) == 1
+def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs(counted: Counted) -> None:
+    fault = Fault("tell nobody", "observers.tell", becomes("[METRICS]", "[]"))
 
-    with seeded(fault):
-        assert plugin.WorkflowPlugin.react_apps == []
+    for _ in range(2):
+        observers.tell("replayed", inbox="orders", conn_id="workflow_default")
+        with seeded(fault):
+            observers.tell("replayed", inbox="orders", conn_id="workflow_default")
 
-    assert len(plugin.WorkflowPlugin.react_apps) == 1
+    assert counted.totals == {"replayed": 2}
 
 
 @pytest.mark.slow
