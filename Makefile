@@ -49,7 +49,7 @@ $(INSTALLED) $(BENCH_INSTALLED) $(LOWEST_INSTALLED): pyproject.toml $(wildcard c
 		echo "$(PYTHON) lacks the venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(@D)
 	@install="$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS).txt"; \
-	set -x; $$install hatchling editables && \
+	set -x; $$install hatchling hatch-fancy-pypi-readme editables && \
 	$$install --no-build-isolation --editable '.[$(EXTRA)]'
 	@touch $@
 

@@ -83,7 +83,7 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_the_documentation(dist: P
     with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
         held = {name.removeprefix(f"{folder}/") for name in sdist.getnames()}
     texts = {f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")} | {"LICENSE"}
-    built_from = {"PKG-INFO", "hatch_build.py", "pyproject.toml"}
+    built_from = {"PKG-INFO", "pyproject.toml"}
     folders = tracked(PACKAGE, "constraints", "docs", "dags_examples")
     # The build backend adds what tells it which files there are.
     assert held - {".gitignore"} == texts | built_from | folders

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from airflow.cli.cli_parser import get_parser
@@ -14,7 +15,6 @@ from airflow.sdk import Connection
 
 from airflow_provider_workflow.client.api import authorization_url
 from airflow_provider_workflow.client.settings import Settings
-from hatch_build import with_absolute_links
 from tests.unit.documents import DOCS, PAGES, ROOT, command, lines_of, prose
 
 CONNECTION = "docs/connection.md"
@@ -78,7 +78,8 @@ def test_the_quickstart_has_at_most_8_commands_and_is_that_of_the_tutorial() -> 
     assert (ROOT / first.removeprefix(QUICKSTART).strip()).is_file()
 
 
-URLS = {"Documentation": "https://docs.example/", "Source": "https://code.example/main"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+URLS = PROJECT["project"]["urls"]
 TARGET = re.compile(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"")
 
 
@@ -104,19 +105,37 @@ def test_the_long_description_is_the_readme_with_absolute_links_below_the_urls_o
     assert set(urls) >= {"Documentation", "Source", "Changelog"}
 
 
+def with_absolute_links(text: str) -> str:
+    """What the build makes of Markdown."""
+    hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for substitution in hook["substitutions"]:
+        text = re.sub(substitution["pattern"], substitution["replacement"], text)
+    return text
+
+
 @pytest.mark.parametrize(
-    ("link", "absolute"),
+    ("link", "url", "path"),
     [
-        ("docs/api/errors.md#errors", "https://docs.example/api/errors.html#errors"),
-        ("docs/images/demo.png", "https://docs.example/_images/demo.png"),
-        ("CONTRIBUTING.md#set-up", "https://code.example/main/CONTRIBUTING.md#set-up"),
-        ("https://elsewhere.example/a.md", "https://elsewhere.example/a.md"),
-        ("#install", "#install"),
+        ("docs/api/errors.md#errors", "Documentation", "api/errors.html#errors"),
+        ("docs/dead-letters.md", "Documentation", "dead-letters.html"),
+        ("docs/images/demo.png", "Documentation", "_images/demo.png"),
+        ("CONTRIBUTING.md#set-up", "Source", "CONTRIBUTING.md#set-up"),
     ],
 )
-def test_a_link_leads_to_documentation_or_source_and_code_stays_as_it_is(link: str, absolute: str) -> None:
-    page = "A [page]({}), and more.\n\n```python\nlinks = [a](docs/b.md)\n```\n"
-    assert with_absolute_links(page.replace("{}", link), URLS) == page.replace("{}", absolute)
+def test_a_link_leads_to_documentation_or_source(link: str, url: str, path: str) -> None:
+    page = "A [page]({}), and [more]({})."
+    assert with_absolute_links(page.replace("{}", link)) == page.replace("{}", URLS[url] + path)
+
+
+@pytest.mark.parametrize("link", ["https://elsewhere.example/a.md", "mailto:a@elsewhere.example", "#install"])
+def test_a_link_that_leads_somewhere_everywhere_stays(link: str) -> None:
+    assert with_absolute_links(f"A [page]({link}).") == f"A [page]({link})."
+
+
+def test_code_of_the_readme_stays_as_it_is() -> None:
+    code = re.findall(r"^```.*?^```$", PAGES["README.md"], re.MULTILINE | re.DOTALL)
+    assert len(code) > 3
+    assert [block for block in code if with_absolute_links(block) != block] == []
 
 
 def test_every_picture_of_the_readme_is_built_into_the_documentation() -> None:
