@@ -319,8 +319,9 @@ def drain(args: Namespace) -> int:
     from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.routing import Routes
+    from airflow_provider_workflow.limits import Limits
     from airflow_provider_workflow.operators.inbox import drain_inbox
-    from airflow_provider_workflow.options import Limits, check_dead_letters
+    from airflow_provider_workflow.options import check_dead_letters
 
     check_dead_letters(args.dead_letter_dag_id, args.dead_letter_after, "lease", args.trigger_dag_id)
     rules = None

@@ -22,12 +22,13 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
+from airflow_provider_workflow.limits import Limits
 from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
     ReleasesOnKill,
     WorkflowOperator,
 )
-from airflow_provider_workflow.options import Limits, check_dead_letters, check_string, rendered
+from airflow_provider_workflow.options import check_dead_letters, check_string, rendered
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator

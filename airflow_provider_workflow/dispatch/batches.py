@@ -32,7 +32,7 @@ from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, 
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs
-from airflow_provider_workflow.options import PROBE_SECONDS, Limits
+from airflow_provider_workflow.limits import PROBE_SECONDS, Limits
 from airflow_provider_workflow.source import SourceError
 from airflow_provider_workflow.text import counted
 

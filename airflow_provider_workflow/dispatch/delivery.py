@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_workflow import types
-from airflow_provider_workflow.options import DEAD_LETTER_AFTER
+from airflow_provider_workflow.limits import DEAD_LETTER_AFTER
 
 LAST_SAFE_DELIVERY = DEAD_LETTER_AFTER[1]
 """The delivery count from which on the service would soon quarantine a message (docs/service.md 3)."""

@@ -33,7 +33,7 @@ from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start
 from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
-from airflow_provider_workflow.options import PROBE_SECONDS, Limits
+from airflow_provider_workflow.limits import PROBE_SECONDS, Limits
 from airflow_provider_workflow.source import SourceError
 from airflow_provider_workflow.text import plain, quoted
 

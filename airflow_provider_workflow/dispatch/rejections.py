@@ -13,7 +13,7 @@ from airflow_provider_workflow.dispatch.delivery import LAST_SAFE_DELIVERY, Deli
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.options import PROBE_SECONDS
+from airflow_provider_workflow.limits import PROBE_SECONDS
 from airflow_provider_workflow.text import plain
 
 log = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ from airflow.providers.common.compat.sdk import (
 from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.limits import Limits
 from airflow_provider_workflow.links import StartedRunsLink
 from airflow_provider_workflow.options import (
     NO_TARGET,
     SAME_DAG,
-    Limits,
     check_choice,
     check_dead_letters,
     check_routes,

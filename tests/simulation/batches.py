@@ -28,7 +28,7 @@ from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
 from airflow_provider_workflow.dispatch.runs import Start
 from airflow_provider_workflow.emulator.rules import inboxes, queues
-from airflow_provider_workflow.options import Limits
+from airflow_provider_workflow.limits import Limits
 from tests.simulation.scheduler import START, Killed, Process
 from tests.simulation.service import Hook
 from tests.simulation.world import Scene

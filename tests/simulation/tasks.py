@@ -19,8 +19,8 @@ from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.dispatch.schema import checker
+from airflow_provider_workflow.limits import Limits
 from airflow_provider_workflow.operators.inbox import drain_inbox
-from airflow_provider_workflow.options import Limits
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.simulation.plan import CPU_SECONDS, MATCH, OPERATOR, POKE, SCHEMA, Plan
 from tests.simulation.service import Hook

@@ -16,13 +16,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from airflow_provider_workflow import config, inbox_names, observers, pytest_plugin
+from airflow_provider_workflow import config, inbox_names, observers, options, pytest_plugin
 from airflow_provider_workflow.airflow_internals import PARENT_TRACE
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitError, WorkflowAPIError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.observers import calls, metrics, tell
-from airflow_provider_workflow.operators import base
 from tests.unit.counted import Counted
 from tests.unit.dispatch.batching import Function, batches
 from tests.unit.documents import ROOT
@@ -202,7 +201,7 @@ BROUGHT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow 3.4, which puts a run into the trace that its conf names."""
-    for module in (observers, base):
+    for module in (observers, options):
         monkeypatch.setattr(module, "airflow_release", lambda: (3, 4))
 
 

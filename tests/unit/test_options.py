@@ -18,6 +18,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.serialization import serialized_objects
 
 from airflow_provider_workflow.decorators.workflow_inbox import workflow_inbox_task
+from airflow_provider_workflow.limits import Limits
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.operators.manage_inbox import (
@@ -27,13 +28,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
     WorkflowResumeInboxOperator,
 )
 from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator, WorkflowUnenrollOperator
-from airflow_provider_workflow.options import (
-    Limits,
-    check_choice,
-    check_routes,
-    check_string,
-    whole_number,
-)
+from airflow_provider_workflow.options import check_choice, check_routes, check_string, whole_number
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from tests.unit.workbench import Workbench
 

@@ -14,7 +14,7 @@ from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.runs import TaskRuns, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.options import Limits
+from airflow_provider_workflow.limits import Limits
 from tests.unit.fakes import StateStore, Supervisor, TaskInstance
 
 INBOX = "orders"

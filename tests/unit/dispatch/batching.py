@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_workflow.dispatch.batches import Batches
 from airflow_provider_workflow.dispatch.runs import TaskRuns
-from airflow_provider_workflow.options import Limits
+from airflow_provider_workflow.limits import Limits
 from tests.unit.workbench import INBOX, Workbench
 
 NAMED = "named in MessagesFailed"

@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_workflow.airflow_internals import NOTE_PREFIX
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
-from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Outcome, Replay
 from airflow_provider_workflow.dispatch.routing import Routes
-from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, Start, TaskRuns, run_id_of
+from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, TaskRuns, run_id_of
 from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -204,7 +204,7 @@ def test_a_dead_letter_is_replayed_once_per_key(
         Replay.of(conf).start(TaskRuns(bench.ti), None, "a test")
         for conf in list(bench.dead_letters.values())
     ]
-    assert replays == [("handle", Start.STARTED), ("handle", Start.EXISTING)]
+    assert replays == [("handle", Outcome.STARTED), ("handle", Outcome.EXISTING)]
     assert bench.supervisor.runs["handle", run_id]["message"]["id"] == "bad"
     put(bench, "later", "A-1")
     assert ids(dispatched(bench)) == {"repeated": ["later"]}
