@@ -18,10 +18,11 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse
 from typing import Any
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NameResolutionError, NewConnectionError
 from urllib3.util.connection import allowed_gai_family
 from urllib3.util.ssltransport import SSLTransport
 
+from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS
 from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES
 
 _STATUS_LINE = re.compile(rb"HTTP/(0\.9|1\.[01]|2\.0) ([0-9]{3})(?: ([^\r\n]*))?\r?\n")
@@ -54,6 +55,20 @@ class TimeLimit:
         return seconds
 
 
+class NotConnectedError(Exception):
+    """
+    There is no connection, so no request was sent; the cause says why.
+
+    ``urllib3`` and ``requests`` do not know it, and so pass it on as it is.
+
+    :param stage: what failed (see ``no_answer``).
+    """
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self.stage = stage
+
+
 class _Limited:
     """
     What connections with and without TLS have in common.
@@ -62,12 +77,33 @@ class _Limited:
     """
 
     sock: Any
+    proxy: Any
     timeout: Any
     _dns_host: str
+    _is_reached = False
+    """Whether this is a connection to the service, or a tunnel to it, which only lacks TLS."""
 
     def __init__(self, *args: Any, limit: TimeLimit, **options: Any) -> None:
         super().__init__(*args, **options)
         self.limit = limit
+
+    def connect(self) -> None:
+        """
+        Connect, through the tunnel of a proxy if there is one, and by TLS if the URL says so.
+
+        :raises NotConnectedError: that failed.
+        """
+        self._is_reached = False
+        try:
+            super().connect()  # type: ignore[misc]
+        except (HTTPError, HTTPException, OSError, ValueError) as error:
+            if isinstance(error, ssl.SSLCertVerificationError):
+                stage = CERTIFICATE
+            elif self._is_reached:
+                stage = TLS
+            else:
+                stage = CONNECTION if self.proxy is None else PROXY
+            raise NotConnectedError(stage) from error
 
     def _new_conn(self) -> socket.socket:
         """
@@ -91,6 +127,7 @@ class _Limited:
                     fault = error
                     continue
                 sock.settimeout(self.limit.left())  # of the handshake
+                self._is_reached = self.proxy is None
                 return sock
         except TimeoutError as error:
             raise ConnectTimeoutError(connection, "no connection in time") from error
@@ -100,6 +137,7 @@ class _Limited:
 
     def _tunnel(self) -> None:
         super()._tunnel()  # type: ignore[misc]
+        self._is_reached = True
         self.sock.settimeout(self.limit.left())  # of the handshake
 
     def send(self, data: Any) -> None:

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from traceback import walk_tb
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -34,7 +33,11 @@ CONNECTIONS = 100
 """Maximum number of connections for calls, in addition to those of event streams."""
 
 
-NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError)
+class NotConnectedError(aiohttp.ClientError):
+    """A connection broke before a request was sent: in the tunnel of a proxy. The cause says why."""
+
+
+NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotConnectedError)
 """Errors after which the service has not received the request."""
 FAULTS = (aiohttp.ClientError, OSError, ValueError)
 """What ``aiohttp`` and the operating system raise for a request, with ``TimeoutError``, an ``OSError``."""
@@ -120,10 +123,19 @@ class _Connector(aiohttp.TCPConnector):
         self._used: WeakSet[Any] = WeakSet()
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """A new connection, or a kept one."""
+        """
+        A new connection, or a kept one.
+
+        :raises NotConnectedError: there is none, for another reason than those of ``ClientConnectorError``.
+        """
         await asyncio.sleep(0)  # the event loop takes what the sockets have received
         while True:
-            connection: Any = await super().connect(*args, **kwargs)
+            try:
+                connection: Any = await super().connect(*args, **kwargs)
+            except (aiohttp.ClientConnectorError, TimeoutError):
+                raise
+            except FAULTS as error:
+                raise NotConnectedError from error
             protocol = connection.protocol
             if not (protocol.should_close and protocol in self._used):
                 self._used.add(protocol)
@@ -230,21 +242,20 @@ async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
 
 def fault(error: BaseException, request: Request) -> TransportError:
     """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
-    functions = {frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)}
-    sent = not isinstance(error, NOT_SENT) and "connect" not in functions
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+    inner = error.__cause__ if isinstance(error, NotConnectedError) else error
+    if isinstance(inner, aiohttp.ClientConnectorCertificateError):
         stage = CERTIFICATE
-    elif isinstance(error, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID)):
+    elif isinstance(inner, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID)):
         stage = PROXY  # only a proxy answers before the request is sent
-    elif isinstance(error, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
+    elif isinstance(inner, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
         stage = TLS
     else:
         stage = CONNECTION
-    timed_out = isinstance(error, asyncio.TimeoutError)
-    return no_answer(request, stage, _reason(error), sent=sent, timed_out=timed_out)
+    sent, timed_out = not isinstance(error, NOT_SENT), isinstance(error, TimeoutError)
+    return no_answer(request, stage, _reason(inner), sent=sent, timed_out=timed_out)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException | None) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"it answered {error.status}"
     if isinstance(error, INVALID):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ssl
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from http.client import HTTPException
-from traceback import walk_tb
 from typing import Any, ParamSpec, TypeVar
 
 import requests
@@ -18,16 +16,14 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.answers import (
-    CERTIFICATE,
-    CONNECTION,
-    NOT_HTTP,
-    PROXY,
-    TLS,
-    no_answer,
-)
+from airflow_provider_workflow.client.answers import CONNECTION, NOT_HTTP, no_answer
 from airflow_provider_workflow.client.call import Call, Calls
-from airflow_provider_workflow.client.connections import Connection, SecureConnection, TimeLimit
+from airflow_provider_workflow.client.connections import (
+    Connection,
+    NotConnectedError,
+    SecureConnection,
+    TimeLimit,
+)
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.exchange import BaseClient
 from airflow_provider_workflow.client.settings import Settings
@@ -40,7 +36,7 @@ BACKOFF_SECONDS = 1.0
 BACKOFF_CAP_SECONDS = 20.0
 CHUNK = 65_536
 """Bytes that are read at once."""
-FAULTS = (requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
+FAULTS = (NotConnectedError, requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
 """
 What ``requests``, ``urllib3``, ``http.client`` and the operating system raise for a request; ``ValueError``
 for a host name that cannot be encoded.
@@ -229,7 +225,6 @@ class RequestsWire(HTTPAdapter):
             the host's name may take longer, as long as the operating system lets it.
         """
         self._limit.start(request.timeout)
-        handled = sys.exception()
         try:
             prepared = requests.Request(
                 request.method,
@@ -246,7 +241,7 @@ class RequestsWire(HTTPAdapter):
             )
             return _answer(response, request.limit)
         except FAULTS as error:
-            fault = _fault(request, _causes(error, handled))
+            fault = _fault(request, error)
         # Raised here, it has no context, in which the request is.
         raise fault
 
@@ -268,47 +263,31 @@ def _answer(response: requests.Response, limit: int) -> Answer:
     return Answer(response.status_code, headers, body.received(), body.is_cut)
 
 
-def _causes(error: BaseException, handled: BaseException | None) -> list[BaseException]:
-    """An exception and its causes, innermost last, without what the caller handled meanwhile."""
-    chain = [error]
-    while len(chain) < 20:
-        last = chain[-1]
-        linked = (last.__cause__, last.__context__, getattr(last, "reason", None), *last.args)
-        known = (handled, *chain)
-        causes = [cause for cause in linked if isinstance(cause, BaseException)]
-        inner = [cause for cause in causes if cause not in known]
+def _fault(request: Request, error: Exception) -> TransportError:
+    causes = _causes(error)
+    stage, sent = (error.stage, False) if isinstance(error, NotConnectedError) else (CONNECTION, True)
+    timed_out = any(isinstance(cause, TimeoutError) for cause in causes)
+    return no_answer(request, stage, _reason(causes[-1]), sent=sent, timed_out=timed_out)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An exception, and what the libraries wrapped in it: the cause of each, the innermost one last."""
+    causes = [error]
+    while len(causes) < 20:
+        last = causes[-1]
+        linked = (last.__cause__, getattr(last, "reason", None), *last.args)
+        inner = [cause for cause in linked if isinstance(cause, BaseException) and cause not in causes]
         if not inner:
             break
-        chain.append(inner[0])
-    return chain
+        causes.append(inner[0])
+    return causes
 
 
-def _is_refused_tunnel(cause: BaseException) -> bool:
-    # From http.client; only its text tells it from other errors.
-    return type(cause) is OSError and str(cause).startswith("Tunnel connection failed")
-
-
-def _fault(request: Request, chain: list[BaseException]) -> TransportError:
-    functions = {frame.f_code.co_name for cause in chain for frame, _ in walk_tb(cause.__traceback__)}
-    # Addresses, the tunnel of a proxy and the handshake are tried in the method ``connect``.
-    sent = "connect" not in functions
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
-        stage = CERTIFICATE
-    elif isinstance(chain[0], requests.exceptions.ProxyError) or isinstance(chain[-1], HTTPException):
-        stage = PROXY  # only a proxy answers before the request is sent
-    elif "do_handshake" in functions or any(isinstance(cause, ssl.SSLError) for cause in chain):
-        stage = TLS
-    else:
-        stage = CONNECTION
-    timed_out = any(isinstance(cause, (requests.Timeout, TimeoutError)) for cause in chain)
-    return no_answer(request, stage, _reason(chain), sent=sent, timed_out=timed_out)
-
-
-def _reason(chain: list[BaseException]) -> str:
+def _reason(cause: BaseException) -> str:
     # The type of the innermost cause: messages of the library contain the URL with its query.
-    inner = chain[-1]
-    if isinstance(inner, OSError) and inner.strerror:
-        return inner.strerror
-    if _is_refused_tunnel(inner):
-        return plain(str(inner))
-    return NOT_HTTP if isinstance(inner, HTTPException) else type(inner).__name__
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    # From http.client; only its text tells it from other errors.
+    if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
+        return plain(str(cause))
+    return NOT_HTTP if isinstance(cause, HTTPException) else type(cause).__name__

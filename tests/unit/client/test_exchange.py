@@ -58,12 +58,13 @@ def test_a_task_that_is_ended_while_it_waits_closes_its_connection_and_can_use_i
 
     scripted.script(play)
     with WorkflowClient(scripted.settings()) as client:
-        with pytest.raises(KillError):
+        with pytest.raises(KillError) as killed:
             client.send(api.list_inboxes())
         assert is_over.wait(LONG)
         assert b"".join(received) == b"", "the client has closed the connection"
         scripted.script(answer(200, PAGE))
         assert client.send(api.list_inboxes()) == PAGE
+    assert killed.traceback  # whose frames hold the answer and the coroutine
 
 
 def test_a_coroutine_that_needs_an_event_loop_is_an_error_and_is_closed() -> None:
@@ -75,6 +76,7 @@ def test_a_coroutine_that_needs_an_event_loop_is_an_error_and_is_closed() -> Non
         finally:
             is_closed.append(True)
 
-    with pytest.raises(RuntimeError, match="waits for an event loop"):
+    with pytest.raises(RuntimeError, match="waits for an event loop") as raised:
         WorkflowClient(SETTINGS).run(waits)
     assert is_closed == [True]
+    assert raised.traceback  # whose frames hold the coroutine

@@ -23,7 +23,7 @@ from tests.traces import texts, told
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted import Script, ScriptedServer, answer
 from tests.unit.client.senders import SyncSender
 
 INBOX = answer(200, {"id": SOME_ID, "status": "active"})
@@ -231,6 +231,41 @@ def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
     assert scripted.requests[-1].startswith(b"CONNECT service.invalid:443 ")
     assert not raised.value.sent
     assert told(raised.value, ["proxy-pass", base64.b64encode(b"me:proxy-pass").decode()]) == []
+
+
+def cut_in_the_handshake(client: socket.socket) -> None:
+    client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+    client.recv(65536)
+
+
+THROUGH_THE_PROXY = "service.invalid cannot be reached through the proxy of the environment: "
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "says"),
+    [
+        (b"", THROUGH_THE_PROXY),
+        (lambda client: client.sendall(b"HTTP/1.1 2"), THROUGH_THE_PROXY),
+        (lambda client: client.sendall(b"no HTTP\r\n\r\n"), THROUGH_THE_PROXY),
+        (cut_in_the_handshake, ""),
+    ],
+    ids=["cut before the answer", "cut in the answer", "no HTTP", "cut in the handshake"],
+)
+def test_a_tunnel_that_breaks_means_nothing_was_sent(
+    tunnel: Script,
+    says: str,
+    make_send: MakeSender,
+    scripted: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scripted.answers = [tunnel]
+    monkeypatch.setenv("HTTPS_PROXY", scripted.url)
+    send = make_send(scripted.settings(base_url="https://service.invalid"))
+    with pytest.raises(errors.TransportError) as raised:
+        send(api.lease_messages(SOME_ID))
+    assert not raised.value.sent
+    assert str(raised.value).startswith(says)
+    assert not any(b"Bearer" in request for request in scripted.requests)
 
 
 def test_a_proxy_of_another_kind_is_refused_by_name(
