@@ -45,7 +45,7 @@ def _json(text: str) -> Any:
 
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    from airflow_provider_workflow.client.over_requests import RequestsWire
+    from airflow_provider_workflow.client.requests_transport import RequestsWire
     from airflow_provider_workflow.client.wire import Request
 
     headers, content = {"Content-Type": "application/json"}, any_json.dumped(body).encode()

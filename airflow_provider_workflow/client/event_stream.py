@@ -60,7 +60,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     """
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import FAULTS, fault, next_chunk
+    from airflow_provider_workflow.client.aiohttp_transport import FAULTS, fault, next_chunk
 
     token, _ = await client.token_of(client.settings.scope)
     request = client.build(api.events(inbox_id), token)
@@ -107,7 +107,7 @@ async def _refusal_of(
     seconds: float,
     token: AccessToken,
 ) -> WorkflowError:
-    from airflow_provider_workflow.client.over_aiohttp import answer_of
+    from airflow_provider_workflow.client.aiohttp_transport import answer_of
 
     call = api.events("-")
     answer = Answer(response.status, response.headers, b"")

@@ -131,7 +131,8 @@ class WorkflowHook(BaseHook):
 
         # In a thread, as aiohttp takes half a second.
         await asyncio.to_thread(__import__, "airflow_provider_workflow.client.over_aiohttp")
-        from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
+        from airflow_provider_workflow.client.aiohttp_transport import shared_session
+        from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 
         try:
             connection = await get_async_connection(self.workflow_conn_id)

@@ -14,7 +14,7 @@ from airflow.sdk.execution_time import task_runner
 from hypothesis import is_hypothesis_test
 
 from airflow_provider_workflow import clock as package_clock
-from airflow_provider_workflow.client.over_requests import RequestsWire
+from airflow_provider_workflow.client.requests_transport import RequestsWire
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import forget

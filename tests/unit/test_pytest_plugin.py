@@ -83,7 +83,7 @@ KEPT = {
     "client.secrets._spellings": PURE,
     "client.settings._context_of": PURE,
     "client.event_stream._streams": ENDS_WITH_ITS_LOOP,
-    "client.over_aiohttp._sessions": ENDS_WITH_ITS_LOOP,
+    "client.aiohttp_transport._sessions": ENDS_WITH_ITS_LOOP,
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
     "dispatch.runs._rejections": PURE,

@@ -8,9 +8,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from airflow_provider_workflow.client.aiohttp_transport import shared_session
 from airflow_provider_workflow.client.call import Call, Calls
 from airflow_provider_workflow.client.exchange import Gate
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache

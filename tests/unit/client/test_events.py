@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import event_stream, over_aiohttp
+from airflow_provider_workflow.client import aiohttp_transport, event_stream
+from airflow_provider_workflow.client.aiohttp_transport import shared_session
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.event_stream import listen
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, carry_through, shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -201,7 +202,7 @@ async def test_100_events_in_each_second_are_accepted_and_no_more(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     chunks = [b"data: {}\n\n" * 100, b"da", b"ta: {}\n\n" + b"data: {}\n\n" * 99, b"data: {}\n\n" * 101]
-    sound = over_aiohttp.next_chunk
+    sound = aiohttp_transport.next_chunk
 
     async def next_chunk(response: Any) -> bytes:
         if response.content_type != "text/event-stream":
@@ -209,7 +210,7 @@ async def test_100_events_in_each_second_are_accepted_and_no_more(
         fake_clock.advance(1)
         return chunks.pop(0)
 
-    monkeypatch.setattr(over_aiohttp, "next_chunk", next_chunk)
+    monkeypatch.setattr(aiohttp_transport, "next_chunk", next_chunk)
     async with listen(client, inbox, STREAMS):
         await until(lambda: "closed for 300 s" in caplog.text)
     assert chunks == []

@@ -15,9 +15,10 @@ from unittest.mock import Mock
 import pytest
 
 from airflow_provider_workflow.client import api, errors, over_aiohttp
+from airflow_provider_workflow.client.aiohttp_transport import shared_session
 from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.client.exchange import NEW_TOKEN_PAUSE_SECONDS
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TOKENS, AccessToken, TokenCache, token_key

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client.aiohttp_transport import shared_session
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -24,7 +25,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, shared_session
+from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, token_key, token_of_user
 from airflow_provider_workflow.client.user_tokens import READ_AGAIN_SECONDS, UserTokens

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack
 import psutil
 import pytest
 
-from airflow_provider_workflow.client import event_stream, over_aiohttp
+from airflow_provider_workflow.client import event_stream
+from airflow_provider_workflow.client.aiohttp_transport import shared_session
 from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -148,7 +149,7 @@ async def verdicts(emulator: EmulatorServer, left_open: AsyncExitStack | None = 
         inbox_id = emulator.open_inbox(f"inbox {cycle}")
         async with AsyncExitStack() as own:
             opened = left_open or own
-            session = await opened.enter_async_context(over_aiohttp.shared_session(settings.tls(), STREAMS))
+            session = await opened.enter_async_context(shared_session(settings.tls(), STREAMS))
             client = AsyncWorkflowClient(settings, session, tokens=tokens)
             bell = await opened.enter_async_context(event_stream.listen(client, inbox_id, STREAMS))
             assert bell is not None

@@ -1,0 +1,192 @@
+"""One request over ``aiohttp``: the session of an event loop, its answer, and the error if there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
+
+import aiohttp
+
+from airflow_provider_workflow.client.answers import (
+    CERTIFICATE,
+    CONNECTION,
+    NOT_HTTP,
+    PROXY,
+    TLS,
+    no_answer,
+)
+from airflow_provider_workflow.client.errors import TransportError
+from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES, Answer, Body, Request
+
+CONNECTIONS = 100
+"""Maximum number of connections for calls, in addition to those of event streams."""
+
+
+class NotConnectedError(aiohttp.ClientError):
+    """A connection broke before a request was sent: in the tunnel of a proxy. The cause says why."""
+
+
+NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotConnectedError)
+"""Errors after which the service has not received the request."""
+FAULTS = (aiohttp.ClientError, OSError, ValueError)
+"""What ``aiohttp`` and the operating system raise for a request, with ``TimeoutError``, an ``OSError``."""
+INVALID = (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError)
+"""Errors after which an answer is incomplete or not valid HTTP."""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """
+    Connections, which are not used again if they receive something while no request is sent.
+
+    ``aiohttp`` would take it, such as an answer that came twice or late, for the answer to the next request.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._used: WeakSet[Any] = WeakSet()
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        """
+        A new connection, or a kept one.
+
+        :raises NotConnectedError: there is none, for another reason than those of ``ClientConnectorError``.
+        """
+        await asyncio.sleep(0)  # the event loop takes what the sockets have received
+        while True:
+            try:
+                connection: Any = await super().connect(*args, **kwargs)
+            except (aiohttp.ClientConnectorError, TimeoutError):
+                raise
+            except FAULTS as error:
+                raise NotConnectedError from error
+            protocol = connection.protocol
+            if not (protocol.should_close and protocol in self._used):
+                self._used.add(protocol)
+                return connection
+            connection.close()
+
+
+@dataclass
+class _Shared:
+    session: aiohttp.ClientSession
+    users: int = 0
+
+
+_Sessions: TypeAlias = dict[ssl.SSLContext | None, _Shared]
+_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Sessions] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def shared_session(tls: ssl.SSLContext | None, streams: int) -> AsyncIterator[aiohttp.ClientSession]:
+    """
+    The session of this event loop, closed when its last user leaves the context.
+
+    :param tls: verifies certificates; None: they are not verified.
+    :param streams: maximum number of open event streams; added to the session's connection limit.
+    """
+    of_loop = _sessions.setdefault(asyncio.get_running_loop(), {})
+    shared = of_loop.get(tls)
+    if shared is None:
+        limit = CONNECTIONS + streams
+        connector = _Connector(limit=limit, ssl=tls or False, ttl_dns_cache=300)
+        # No cookies: clients of different connections share the session.
+        jar = aiohttp.DummyCookieJar()
+        session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=jar,
+            trust_env=False,
+            auto_decompress=False,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
+        )
+        shared = of_loop[tls] = _Shared(session)
+    shared.users += 1
+    try:
+        yield shared.session
+    finally:
+        shared.users -= 1
+        if shared.users == 0:
+            del of_loop[tls]
+            await shared.session.close()
+
+
+async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
+    """
+    Send a request and read its complete answer.
+
+    :raises TransportError: no connection within ``request.timeout`` seconds, or no complete answer within a
+        second more.
+    """
+    # The total is longer, so that the error tells which of the two limits ended it.
+    timeout = aiohttp.ClientTimeout(connect=request.timeout, total=request.timeout + 1)
+    try:
+        async with session.request(
+            request.method,
+            request.url,
+            params=request.query,
+            headers=request.headers,
+            data=request.body,
+            timeout=timeout,
+            allow_redirects=False,
+            proxy=request.proxy,
+        ) as response:
+            return await answer_of(response, request.limit)
+    except FAULTS as error:
+        broken = fault(error, request)
+    # Raised here, it has no context, in which the request is.
+    raise broken
+
+
+async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
+    """The answer of a response; of a body that is longer than the limit, the rest is not read."""
+    body = Body(response.status, response.headers.get("content-encoding"), limit)
+    while chunk := await next_chunk(response):
+        for _ in body.add(chunk):
+            await asyncio.sleep(0)
+        if body.is_cut:
+            response.close()
+            break
+    return Answer(response.status, response.headers, body.received(), body.is_cut)
+
+
+async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of a body, compressed if it is, or b"" at its end; read here and nowhere else."""
+    try:
+        chunk = await response.content.readany()
+    except RuntimeError as error:
+        # So ``aiohttp`` says that it closed the connection, as a later chunk is invalid.
+        raise aiohttp.ClientPayloadError from error
+    if not response.content.at_eof():
+        # The next chunk may have been received already, and is returned without a turn for others.
+        await asyncio.sleep(0)
+    return chunk
+
+
+def fault(error: BaseException, request: Request) -> TransportError:
+    """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
+    inner = error.__cause__ if isinstance(error, NotConnectedError) else error
+    if isinstance(inner, aiohttp.ClientConnectorCertificateError):
+        stage = CERTIFICATE
+    elif isinstance(inner, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID)):
+        stage = PROXY  # only a proxy answers before the request is sent
+    elif isinstance(inner, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
+        stage = TLS
+    else:
+        stage = CONNECTION
+    sent, timed_out = not isinstance(error, NOT_SENT), isinstance(error, TimeoutError)
+    return no_answer(request, stage, _reason(inner), sent=sent, timed_out=timed_out)
+
+
+def _reason(error: BaseException | None) -> str:
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"it answered {error.status}"
+    if isinstance(error, INVALID):
+        return NOT_HTTP
+    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return (isinstance(inner, OSError) and inner.strerror) or type(inner).__name__
