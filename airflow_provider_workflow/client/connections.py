@@ -93,9 +93,10 @@ class _Limited:
 
         :raises NotConnectedError: that failed.
         """
+        parent: Any = super()
         self._is_reached = False
         try:
-            super().connect()  # type: ignore[misc]
+            parent.connect()
         except (HTTPError, HTTPException, OSError, ValueError) as error:
             if isinstance(error, ssl.SSLCertVerificationError):
                 stage = CERTIFICATE
@@ -144,7 +145,8 @@ class _Limited:
         """Send a part of a request."""
         if self.sock is not None:
             self.sock.settimeout(self.limit.left())
-        super().send(data)  # type: ignore[misc]
+        parent: Any = super()
+        parent.send(data)
 
     def response_class(self, sock: Any, *args: Any, **options: Any) -> Response:
         """The answer to a request, or to ``CONNECT``."""
