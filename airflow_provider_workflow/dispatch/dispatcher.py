@@ -137,10 +137,12 @@ class Dispatcher:
         :raises WorkflowError: a permanent error of a lease request, or of an acknowledgement that failed at
             the end of its lease and at the end of the drain.
         """
-        handled_before = self.counts.handled
+        handled_before, hook = self.counts.handled, self.hook
         try:
             return self._drain(lease)
         finally:
+            if self.hook is not hook:
+                self.hook.close()  # it made the last calls of a task that is being ended
             if self.counts.handled > handled_before:
                 dag_ids, summary = ", ".join(self.routes.dag_ids), self.counts.summary()
                 log.info("Inbox %s: dispatched to %s: %s", plain(self.inbox), dag_ids, summary)
@@ -207,7 +209,8 @@ class Dispatcher:
         except BaseException:
             # The task is being ended.
             if lease is not None:
-                lease.release(self.hook.hurried(), lease.message_ids)
+                self.hook = self.hook.hurried()
+                lease.release(self.hook, lease.message_ids)
             raise
 
     # Leasing

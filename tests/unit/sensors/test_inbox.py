@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.exceptions import AirflowOptionalProviderFeatureException, AirflowRescheduleException
@@ -18,12 +19,14 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import WorkflowError
+from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.source import Alarm
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import POLL, Task, done, sensor
-from tests.unit.workbench import INBOX, Workbench
+from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 WEEK = 7 * 86400.0
 
@@ -298,6 +301,43 @@ def test_the_connection_is_closed_however_the_sensor_leaves_its_worker(
     with pytest.raises(WorkflowError):
         Task(bench).execute()
     assert wires.opened == 4
+    assert wires.open == 0
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_task_that_is_ended_while_it_works_closes_both_of_its_connections(
+    bench: Workbench, wires: SimpleNamespace, returns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one releases the lease, without repeats."""
+    bench.put("a")
+    if returns:
+        monkeypatch.setattr(Routes, "accepts", Mock(side_effect=TaskTimeout))
+    bench.supervisor.faults.append(Mock(side_effect=TaskTimeout))
+    task = Task(bench, **({"trigger_dag_id": None, "acknowledge": "manual"} if returns else {}))
+
+    with pytest.raises(TaskTimeout):
+        task.execute()
+    assert bench.service.count("release") == 1
+    assert (wires.opened, wires.open) == (2, 0)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_resumed_task_that_is_ended_before_it_works_closes_both_of_its_connections(
+    bench: Workbench, wires: SimpleNamespace, is_killed: bool
+) -> None:
+    bench.put("a")
+    task = Task(bench)
+    event = task.leased()
+    bench.hook.close()
+    wires.opened = wires.open = 0
+    if is_killed:
+        task.sensor.on_kill()
+    else:
+        bench.ti.get_dag = Mock(side_effect=TaskTimeout)  # type: ignore[method-assign]
+
+    with pytest.raises(TaskKilled if is_killed else TaskTimeout):
+        task.sensor.resume_execution("resume", {"event": event}, task.context)
+    assert bench.service.count("release") == 1
     assert wires.open == 0
 
 
