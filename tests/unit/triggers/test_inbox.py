@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.emulator.rules.queues import Messages
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
-from airflow_provider_workflow.triggers.polling import InboxHealth
+from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
 from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, TimedEvent, nothing
 from tests.unit.workbench import INBOX, Workbench
@@ -270,6 +270,16 @@ async def test_a_wake_up_for_what_others_lease_is_answered_once_a_second(
     await fire(trigger(wake_on_events=True))
 
     assert fake_clock.slept == [1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("wakes", [False, True])
+async def test_a_wait_until_a_moment_that_has_passed_takes_a_second(
+    fake_clock: FakeClock, wakes: bool
+) -> None:
+    wake_up = TimedEvent(fake_clock) if wakes else None
+    await Waits(trigger(), wake_up).wait(most=-5)
+
+    assert fake_clock.elapsed == 1
 
 
 async def test_a_certificate_that_does_not_verify_is_left_to_the_task(

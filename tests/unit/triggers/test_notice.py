@@ -20,6 +20,7 @@ from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.notice import (
     MOST_PAGES,
+    NoticeSchedule,
     WorkflowInboxNoticeTrigger,
 )
 from tests.unit.counted import Counted
@@ -136,6 +137,31 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
+@pytest.mark.parametrize(
+    ("listed", "due"),
+    [
+        (("a", "a", "ab", "a"), [0]),
+        (("a", *["a"] * 12), [0, 60, 120]),
+        (("ab", "c"), [0, 10]),
+        (("a", "", "a"), [0, 20]),
+        (("a", "ab", "b"), [0, 20]),
+        (("", "", "a"), [20]),
+    ],
+    ids=["the same ones", "for long", "all are new", "gone and back", "the later one is left", "the first one"],
+)
+def test_a_notice_is_due_where_none_of_the_messages_had_one_and_each_minute(
+    fake_clock: FakeClock, listed: tuple[str, ...], due: list[int]
+) -> None:
+    schedule = NoticeSchedule(renotify_seconds=60)
+    seconds = []
+    for ids in listed:
+        if schedule.is_due(frozenset(ids)):
+            seconds.append(fake_clock.elapsed)
+        fake_clock.advance(10)
+
+    assert seconds == due
+
+
 async def test_a_rate_limit_of_an_hour_is_waited_for_and_is_no_alarm(bench: Workbench, day: Day) -> None:
     limited = {"status": 429, "headers": {"Retry-After": "3600"}, "times": 1}
     day.at(100, lambda: bench.service.fault("status", operation="list_messages", **limited))
@@ -200,6 +226,14 @@ async def test_notices_are_five_seconds_apart_however_fast_messages_come_and_go(
 
     assert len(notices) >= 15
     assert min(later - earlier for earlier, later in pairwise(notices)) >= 5
+
+
+async def test_a_stream_that_never_stops_causes_one_poll_a_second(bench: Workbench, day: Day) -> None:
+    for number in range(1000):
+        day.at(number / 100, lambda: None, told=True)
+    await day.notices(trigger(), until=11)
+
+    assert bench.service.count("list_messages") in (10, 11)
 
 
 async def test_new_messages_begin_the_intervals_of_polls_anew(bench: Workbench, day: Day) -> None:
