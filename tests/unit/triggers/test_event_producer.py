@@ -151,6 +151,26 @@ async def test_a_slow_service_does_not_keep_a_triggerer_from_ending(
     assert ending.done()
 
 
+async def test_messages_of_a_lease_that_is_answered_after_its_end_are_in_no_event_and_come_again(
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock
+) -> None:
+    bench.put("a")
+    bench.service.fault("hold", operation="lease", when="after")
+    triggerer.start(event_trigger(lease_seconds=400))
+    leasing = asyncio.create_task(held_clock.elapse(3))
+    await beside(bench.service.wait_until_held)
+    held_clock.advance(400)
+    bench.service.release()
+    await leasing
+    await triggerer.work(30)
+    assert triggerer.stored_ids() == []
+
+    bench.service.store.messages.expire()
+    await triggerer.work(100)
+    assert triggerer.stored_ids() == ["a"]
+    assert bench.states == {}
+
+
 LEASES = 6
 """Seconds after which a message that was there at the beginning is leased and offered, with some to spare."""
 DELAY = 3

@@ -147,7 +147,14 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
         (("a", "ab", "b"), [0, 20]),
         (("", "", "a"), [20]),
     ],
-    ids=["the same ones", "for long", "all are new", "gone and back", "the later one is left", "the first one"],
+    ids=[
+        "the same ones",
+        "for long",
+        "all are new",
+        "gone and back",
+        "the later one is left",
+        "the first one",
+    ],
 )
 def test_a_notice_is_due_where_none_of_the_messages_had_one_and_each_minute(
     fake_clock: FakeClock, listed: tuple[str, ...], due: list[int]
