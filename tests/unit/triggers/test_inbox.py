@@ -15,6 +15,7 @@ from airflow_provider_workflow.client import over_aiohttp
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     InvalidRequestError,
+    RateLimitError,
     ServerError,
     TransportError,
 )
@@ -333,6 +334,28 @@ async def test_a_wait_that_the_service_requests_is_waited_for_once_and_is_no_err
     assert [each.levelname for each in caplog.records if "reachable" in each.getMessage()] == [
         "WARNING",
         "INFO",
+    ]
+
+
+async def test_a_trigger_waits_and_says_so_where_the_service_requested_it_of_another_caller(
+    bench: Workbench, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a")
+    limit = {"status": 429, "headers": {"Retry-After": "900"}}
+    bench.service.fault("status", operation="get_inbox", **limit, times=1)
+    with pytest.raises(RateLimitError):
+        bench.hook.get_inbox(bench.inbox_id)
+    requests = len(bench.service.requests)
+    with caplog.at_level(logging.INFO):
+        event = await fire(trigger())
+
+    assert event["status"] == "leased"
+    assert fake_clock.slept == [900]
+    assert [request.operation for request in bench.service.requests[requests:]] == ["list_inboxes", "lease"]
+    assert lines(caplog) == [
+        "Inbox orders is unreachable; retrying: list_inboxes was not sent: the service accepts no inbox calls"
+        " for 900 s",
+        "Inbox orders is reachable again",
     ]
 
 
