@@ -254,7 +254,7 @@ async def test_new_messages_begin_the_intervals_of_polls_anew(bench: Workbench, 
 async def test_without_the_event_stream_it_polls_and_opens_none(bench: Workbench, day: Day) -> None:
     day.put(100, "a")
     first, *_ = await day.notices(trigger(wake_on_events=False), until=180)
-    assert 100 < first <= 161
+    assert 100 <= first <= 161
     assert day.listeners == 0
 
 
@@ -311,7 +311,10 @@ async def test_of_a_longer_list_ten_pages_are_read_and_there_is_a_notice_a_minut
     for second in range(1, 100):
         day.at(second, lambda: None, told=True)
 
-    assert await day.notices(trigger(), until=250) == [0, 60, 120, 180, 240]
+    notices = await day.notices(trigger(), until=250)
+    assert (len(notices), notices[0]) == (5, 0)
+    # A poll for the state of the inbox, at a random moment, delays the next one by a second at most.
+    assert all(60 <= later - sooner <= 61 for sooner, later in pairwise(notices))
     assert max(day.pages) == MOST_PAGES
     assert bench.service.count("lease") == 0
 
