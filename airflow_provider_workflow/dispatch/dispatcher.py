@@ -137,12 +137,10 @@ class Dispatcher:
         :raises WorkflowError: a permanent error of a lease request, or of an acknowledgement that failed at
             the end of its lease and at the end of the drain.
         """
-        handled_before, hook = self.counts.handled, self.hook
+        handled_before = self.counts.handled
         try:
             return self._drain(lease)
         finally:
-            if self.hook is not hook:
-                self.hook.close()  # it made the last calls of a task that is being ended
             if self.counts.handled > handled_before:
                 dag_ids, summary = ", ".join(self.routes.dag_ids), self.counts.summary()
                 log.info("Inbox %s: dispatched to %s: %s", plain(self.inbox), dag_ids, summary)
@@ -151,14 +149,14 @@ class Dispatcher:
         self._ends_at = clock.now() + LONGEST_DRAIN_SECONDS
         failure: Exception | None = None
         drained = Drained.LIMIT
-        self._check_targets(lease)
         inbox_id = lease.inbox_id if lease is not None else ""
         try:
             if lease is not None:
-                self._work_on(lease, len(lease.deliveries))
-            elif self._target_error is None:
+                self._work_on(lease, len(lease.deliveries), checks_targets=True)
+            else:
+                self._check_targets()
                 # Looked up once: the inbox may be deleted and created again meanwhile.
-                inbox_id = self.hook.inbox_id(self.inbox)
+                inbox_id = "" if self._target_error else self.hook.inbox_id(self.inbox)
             drained = self._lease_on(inbox_id)
         except Exception as error:
             failure = error
@@ -196,8 +194,8 @@ class Dispatcher:
             return None if getattr(error, "transient", False) else error
         return None
 
-    def _check_targets(self, lease: HeldLease | None) -> None:
-        """Find out whether the target DAGs and the dead-letter DAG exist, before anything is leased."""
+    def _check_targets(self) -> None:
+        """Find out whether the target DAGs and the dead-letter DAG exist."""
         self._target_error = None
         try:
             for dag_id in self.routes.dag_ids:
@@ -206,12 +204,6 @@ class Dispatcher:
                 self.task_runs.check_target(self.dead_letter_rules.dag_id, "dead_letter_dag_id")
         except TargetError as error:
             self._target_error = error
-        except BaseException:
-            # The task is being ended.
-            if lease is not None:
-                self.hook = self.hook.hurried()
-                lease.release(self.hook, lease.message_ids)
-            raise
 
     # Leasing
 
@@ -258,15 +250,18 @@ class Dispatcher:
 
     # Starting
 
-    def _work_on(self, lease: HeldLease, requested: int) -> None:
+    def _work_on(self, lease: HeldLease, requested: int, *, checks_targets: bool = False) -> None:
         """
         Start the runs of one lease, acknowledge the messages that have theirs, and release the rest.
 
         :param requested: how many messages the lease could have had.
+        :param checks_targets: for the first lease of a drain, which its trigger has obtained.
         """
         began_at, self._unexplained = clock.monotonic(), 0
         self.counts.result["inbox_id"] = lease.inbox_id
         with holding(lease, self.hook, self.task, self._acknowledge) as unsettled:
+            if checks_targets:
+                self._check_targets()
             self._start_runs(lease, unsettled)
             tried = len(lease.deliveries) - len(unsettled)
             self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)

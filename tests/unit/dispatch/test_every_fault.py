@@ -42,7 +42,7 @@ stands here where a service answers in this way only then.
 """
 CASES = [
     *((call, fault) for call in ("lease", "ack") for fault in FAULTS),
-    *((call, fault) for call in ("token", "get_inbox") for fault in ("dropped", "500", "401")),
+    *((call, fault) for call in ("token", "list_inboxes") for fault in ("dropped", "500", "401")),
     *(("release", fault) for fault in ("dropped", "500", "400 lease_expired before")),
 ]
 
