@@ -19,7 +19,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import over_requests
 from airflow_provider_workflow.client.errors import WorkflowError
-from airflow_provider_workflow.dispatch.lease import TaskKilled
+from airflow_provider_workflow.dispatch.holding import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.source import Alarm
