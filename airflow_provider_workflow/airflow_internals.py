@@ -33,7 +33,7 @@ NOTE_PREFIX = "Message `"
 
 DEFAULT_POOL = "default_pool"
 """The pool of a task that names none."""
-LONGEST_NOTE = 1000
+MAX_NOTE_LENGTH = 1000
 """Characters of the note of a run. PostgreSQL rejects the run of a longer one."""
 
 SERIALIZATION_KEYS = frozenset(
@@ -132,7 +132,7 @@ def trigger_dag_run(dag_id: str, run_id: str, conf: dict[str, Any], note: str | 
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
-    note = note[:LONGEST_NOTE] if note else None
+    note = note[:MAX_NOTE_LENGTH] if note else None
     order = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, note=note)
     answer = task_runner.SUPERVISOR_COMMS.send(order)
     return str(answer.error.value) if isinstance(answer, ErrorResponse) else None
@@ -373,5 +373,5 @@ def create_dag_run(
                 triggering_user_name=user,
                 run_id=run_id,
                 conf=conf,
-                note=note[:LONGEST_NOTE] if note else None,
+                note=note[:MAX_NOTE_LENGTH] if note else None,
             )

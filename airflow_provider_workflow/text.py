@@ -30,7 +30,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-LONGEST_TAG = 80
+MAX_TAG_LENGTH = 80
 """Maximum characters. With InfluxDB tags are part of the name, which may have 250 characters."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -99,7 +99,7 @@ def for_page(text: str, longest: int = 300) -> str:
 
 def safe(value: str) -> str:
     """A string that every metrics system accepts as the value of a tag: other characters become ``_``."""
-    return _UNSAFE.sub("_", value)[:LONGEST_TAG] or "_"
+    return _UNSAFE.sub("_", value)[:MAX_TAG_LENGTH] or "_"
 
 
 def host_of(url: str) -> str:

@@ -28,7 +28,7 @@ TEXT_FREE_BYTES = 30
 """What a payload has beside its text."""
 APART_SECONDS = 6.0
 """Between two messages to watched inboxes: a watcher rests for 5 s after it emitted an event."""
-LONGEST_SECONDS = 90.0
+MAX_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _noticed(service: EmulatorServer, airflow: LocalAirflow, number: int) -> flo
     before, put_at = len(airflow.api.dag_runs(consumer)), time.time()
     service.put(inbox, {"number": 1})
     runs = airflow.api.wait_until(
-        lambda: airflow.api.dag_runs(consumer)[before:], LONGEST_SECONDS, f"a run of {consumer}"
+        lambda: airflow.api.dag_runs(consumer)[before:], MAX_SECONDS, f"a run of {consumer}"
     )
     inbox_id = service.open_inbox(inbox)
     lease_id = service.store.messages.lease(inbox_id)["lease_id"]

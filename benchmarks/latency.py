@@ -34,7 +34,7 @@ AT_MOST = {"floor": 1.2, "queue": 1.0}
 """By what is compared: the ratio that is aimed at."""
 IDLE_SECONDS = 15.0
 """From the DAGs' first sight to the first message, in which the listeners begin to wait."""
-LONGEST_SECONDS = 90.0
+MAX_SECONDS = 90.0
 """A message without a DAG run after this time ends the benchmark."""
 REST_SECONDS = (1.0, 3.0)
 """Between two messages, for what the last one set off to come to its end."""
@@ -81,5 +81,5 @@ def _seconds(airflow: LocalAirflow, dag_id: str, put: Callable[[], object]) -> f
 
     before, put_at = newest(), time.time()
     put()
-    airflow.api.wait_until(lambda: newest() != before, LONGEST_SECONDS, f"a run of {dag_id}", interval=0.2)
+    airflow.api.wait_until(lambda: newest() != before, MAX_SECONDS, f"a run of {dag_id}", interval=0.2)
     return epoch(newest()[1]) - put_at

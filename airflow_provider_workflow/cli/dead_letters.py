@@ -28,7 +28,7 @@ from airflow_provider_workflow.database.dag_runs import (
 )
 from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags, inbox_uses
 from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
-from airflow_provider_workflow.dispatch.results import MOST_IDS, add
+from airflow_provider_workflow.dispatch.results import MAX_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 
@@ -295,7 +295,7 @@ class _Replaying:
             outcome = "existing" if letter.replays else self._start(letter.run)
         except (NotReplayableError, RunRejected, TargetError) as error:
             outcome = "rejected"
-            if len(self.causes) < MOST_IDS:
+            if len(self.causes) < MAX_IDS:
                 self.causes[letter.message_id] = str(error)
         add(self.outcomes[outcome], letter.message_id)
 

@@ -33,9 +33,9 @@ FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
 """The statuses of findings in the order of the output, and their colors."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
-LONGEST_LINE = 1000
-MOST_INBOXES = 50
-MOST_PAGES = 50
+MAX_LINE_LENGTH = 1000
+MAX_EXAMINED_INBOXES = 50
+MAX_EXAMINED_PAGES = 50
 """Maximum number of pages that are read of one inbox."""
 HIGH_DELIVERY_COUNT = 3
 OTHER_STATES = {
@@ -115,7 +115,7 @@ def _print(finding: Finding) -> None:
     from rich.text import Text
 
     lines = [f"{finding.check}: {finding.detail}", *([f"-> {finding.fix}"] if finding.fix else [])]
-    shown = "\n         ".join(plain(output.masked(line), LONGEST_LINE) for line in lines)
+    shown = "\n         ".join(plain(output.masked(line), MAX_LINE_LENGTH) for line in lines)
     text = Text.assemble((f"{finding.status:8}", STYLES[finding.status]), f" {shown}")
     console = airflow_internals.console(output.WIDTH)
     with console.capture() as capture:
@@ -260,15 +260,15 @@ def _meant(name: str, names: Iterable[str]) -> str:
 def _inbox_states(subject: Subject) -> Iterator[Finding]:
     """State and messages of the inboxes."""
     listed = subject.inboxes or []
-    for inbox in listed[:MOST_INBOXES]:
+    for inbox in listed[:MAX_EXAMINED_INBOXES]:
         yield _inbox(subject, inbox)
-    for inbox in listed[MOST_INBOXES:]:
+    for inbox in listed[MAX_EXAMINED_INBOXES:]:
         name = inbox.get("name") or inbox["id"]
         state = _state(subject, inbox, shlex.quote(name))
         if state[0] != OK:
             yield Finding(f"inbox {name}", *state)
-    if len(listed) > MOST_INBOXES:
-        detail = f"messages of {len(listed) - MOST_INBOXES} more were not counted"
+    if len(listed) > MAX_EXAMINED_INBOXES:
+        detail = f"messages of {len(listed) - MAX_EXAMINED_INBOXES} more were not counted"
         yield Finding("inboxes", WARNING, detail, "examine them with --inbox")
 
 
@@ -280,7 +280,7 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
     if inbox["status"] in ("initialization_failure", "deleting"):
         return Finding(check, *state)
     try:
-        messages, more = subject.hook.run_once(inboxes.first_messages, inbox["id"], MOST_PAGES)
+        messages, more = subject.hook.run_once(inboxes.first_messages, inbox["id"], MAX_EXAMINED_PAGES)
     except WorkflowError as error:
         return Finding(check, FAILED, f"{state[1]}; {error}", "transient error; run doctor again")
     counts = inboxes.count_messages(messages)

@@ -26,7 +26,7 @@ from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZI
 
 PAGES = 5
 """Pages of 100 messages that are read of one inbox at most."""
-MOST_INBOXES = 50
+MAX_COUNTED_INBOXES = 50
 """The messages of no more inboxes than these are counted."""
 
 
@@ -64,7 +64,7 @@ def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, 
     An error of the service is printed as a note, and ends the counting.
     """
     counts: list[dict[str, Any] | None] = []
-    for inbox in listed[:MOST_INBOXES]:
+    for inbox in listed[:MAX_COUNTED_INBOXES]:
         try:
             is_listable = inbox["status"] not in (DELETING, FAILED)
             counts.append(_count_one(hook, inbox["id"]) if is_listable else None)
@@ -75,7 +75,7 @@ def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, 
             return counts + [None] * (len(listed) - len(counts))
     if uncounted := len(listed) - len(counts):
         output.note(
-            f"Messages of {uncounted} inboxes were not counted: at most {MOST_INBOXES} are;"
+            f"Messages of {uncounted} inboxes were not counted: at most {MAX_COUNTED_INBOXES} are;"
             " 'inbox show' counts those of one."
         )
     return counts + [None] * uncounted

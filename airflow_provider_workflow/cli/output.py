@@ -18,9 +18,9 @@ Row = Mapping[str, Any]
 
 MASK = "***"
 """The same as Airflow's."""
-LONGEST_CELL = 300
+MAX_CELL_LENGTH = 300
 """Maximum characters of a value in a table."""
-LONGEST_NOTE = 3000
+MAX_MESSAGE_LENGTH = 3000
 SHORT_ID = 8
 """The characters of an id that tables show of an inbox."""
 WIDTH = 1000
@@ -78,7 +78,7 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else any_json.dumped(value, ensure_ascii=False)
-    return plain(masked(text), LONGEST_CELL)
+    return plain(masked(text), MAX_CELL_LENGTH)
 
 
 def fields(row: Row) -> list[Row]:
@@ -99,7 +99,7 @@ def write(text: str) -> None:
 def note(text: str) -> None:
     """Print a line on stderr, with secrets masked."""
     with suppress(BrokenPipeError):  # the exit code has to do
-        print(plain(masked(text), LONGEST_NOTE), file=sys.stderr)
+        print(plain(masked(text), MAX_MESSAGE_LENGTH), file=sys.stderr)
 
 
 def masked(text: str) -> str:

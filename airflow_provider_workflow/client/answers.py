@@ -244,7 +244,7 @@ def _misshapen(answer: Answer, expected: str) -> TransportError:
     return TransportError(text, sent=True)
 
 
-LONGEST_DETAIL = 500
+MAX_DETAIL_LENGTH = 500
 MAX_PLACE = 100
 """Characters of the name of a field in an error."""
 MAX_LEVELS = 100
@@ -364,7 +364,7 @@ def _code_and_detail(body: Mapping[str, Any]) -> tuple[str | None, str]:
         _string(body.get("error_description")),
     )
     detail = next(filter(None, explanations), "")
-    return code and one_line(code), detail[:LONGEST_DETAIL]
+    return code and one_line(code), detail[:MAX_DETAIL_LENGTH]
 
 
 def _explained(code: str | None, detail: str) -> str:

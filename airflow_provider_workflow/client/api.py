@@ -29,12 +29,12 @@ from airflow_provider_workflow.client.arguments import (
 )
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import LONGEST_ERROR
+from airflow_provider_workflow.client.wire import MAX_ERROR_BYTES
 
-LONGEST_LEASE = 64_000_000
+MAX_LEASE_BYTES = 64_000_000
 """Bytes of a lease; the service does not publish a maximum."""
 RENEW_EARLY_SECONDS = 300.0
-LONGEST_LIFETIME_SECONDS = 30 * 86400.0
+MAX_TOKEN_LIFETIME_SECONDS = 30 * 86400.0
 """Maximum that is assumed, whatever ``expires_in`` says."""
 ASSUMED_LIFETIME_SECONDS = 3600.0
 """For an answer without ``expires_in`` (docs/service.md 9)."""
@@ -202,7 +202,7 @@ def lease_messages(
         answers.lease,
         json=body,
         repeatable=False,
-        limit=LONGEST_LEASE,
+        limit=MAX_LEASE_BYTES,
     )
 
 
@@ -300,7 +300,7 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
         answers.token,
         form=query_params(**form),
         repeatable=repeatable,
-        limit=LONGEST_ERROR,
+        limit=MAX_ERROR_BYTES,
     )
 
 
@@ -346,7 +346,7 @@ def token_of(answer: types.Token, asked_at: float) -> tuple[str, float, float]:
             lifetime = float(lifetime)
     if isinstance(lifetime, bool) or not isinstance(lifetime, (int, float)) or not lifetime > 0:
         lifetime = ASSUMED_LIFETIME_SECONDS
-    lifetime = float(min(lifetime, LONGEST_LIFETIME_SECONDS))
+    lifetime = float(min(lifetime, MAX_TOKEN_LIFETIME_SECONDS))
     ends_at = asked_at + lifetime
     return value, ends_at - min(RENEW_EARLY_SECONDS, lifetime / 2), ends_at
 

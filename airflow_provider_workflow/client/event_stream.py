@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 DATA = b"data:"
 """Begins an event, and occurs in nothing else."""
-MOST_EVENTS = 100
+MAX_EVENTS = 100
 """Maximum number of events in a second; a stream with more is closed, and its inbox polled."""
 
 SILENCE_SECONDS = 60.0
@@ -89,8 +89,8 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                 if clock.monotonic() - second >= 1:
                     second, in_second = clock.monotonic(), 0
                 in_second += events
-                if in_second > MOST_EVENTS:
-                    text = f"closed for {REFUSED_SECONDS:.0f} s: over {MOST_EVENTS} events in a second"
+                if in_second > MAX_EVENTS:
+                    text = f"closed for {REFUSED_SECONDS:.0f} s: over {MAX_EVENTS} events in a second"
                     log.warning("Event stream of inbox %s: %s", plain(inbox_id), text)
                     raise InvalidRequestError(text, status=200)
                 if events:

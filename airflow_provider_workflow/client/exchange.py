@@ -80,7 +80,7 @@ from airflow_provider_workflow.client.tokens import (
     user_access_token,
 )
 from airflow_provider_workflow.client.user_tokens import Renewer, TokenStore
-from airflow_provider_workflow.client.wire import LARGE_BODY, Answer, Request
+from airflow_provider_workflow.client.wire import THREAD_FROM_BYTES, Answer, Request
 
 log = logging.getLogger(__name__)
 
@@ -92,12 +92,12 @@ Called after each attempt with the call, its value or ``WorkflowError``, and whe
 seconds since 1970. It must not raise.
 """
 
-LONGEST_WAIT_SECONDS = 60.0
+MAX_GATE_WAIT_SECONDS = 60.0
 """
 Maximum time that a call waits until the service accepts calls again; ``RateLimitError`` says that it takes
 longer.
 """
-LEASE_BYTES = 4_000_000
+TARGET_LEASE_BYTES = 4_000_000
 """
 Maximum size of the answer to a lease, if its messages are as large as those before. A task needs about 22
 bytes of memory for each of them, 90 MB in all.
@@ -106,8 +106,8 @@ bytes of memory for each of them, 90 MB in all.
 
 NEW_TOKEN_PAUSE_SECONDS = 1.5
 """Wait before a token that was just issued is sent again: the clock of the service can be a second behind."""
-LARGE_LEASE = 4_000
-"""Bytes; like ``LARGE_BODY``, for an answer that takes 40 times as long if it has a defect."""
+LEASE_THREAD_FROM_BYTES = 4_000
+"""Bytes; like ``THREAD_FROM_BYTES``, for an answer that takes 40 times as long if it has a defect."""
 _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",
@@ -145,7 +145,7 @@ class BaseClient(ABC):
         *,
         tokens: TokenCache = TOKENS,
         gates: dict[Gate, float] = GATES,
-        longest_wait: float = LONGEST_WAIT_SECONDS,
+        longest_wait: float = MAX_GATE_WAIT_SECONDS,
         on_token: Callable[[str], None] = _ignore,
         store: TokenStore | None = None,
         observe: Observer = _ignore,
@@ -240,11 +240,11 @@ class BaseClient(ABC):
             raise _too_large(call, self.settings)
         try:
             read = partial(call.read, answer)
-            large = LARGE_LEASE if call.name == "lease_messages" else LARGE_BODY
+            large = LEASE_THREAD_FROM_BYTES if call.name == "lease_messages" else THREAD_FROM_BYTES
             value = await self._in_thread(read) if len(answer.body) > large else read()
             if call.name == "lease_messages":
                 count = partial(_fitting_after, value, len(answer.body))
-                fitting = await self._in_thread(count) if len(answer.body) > LEASE_BYTES / 100 else 100
+                fitting = await self._in_thread(count) if len(answer.body) > TARGET_LEASE_BYTES / 100 else 100
                 # A large message is remembered for a few leases.
                 _fitting[place] = min(fitting, 2 * _fitting.get(place, 100))
             return value
@@ -407,12 +407,12 @@ def _fitting_after(lease: Any, size: int) -> int:
     """
     messages = lease["results"]
     if len(messages) < 2:
-        return max(1, LEASE_BYTES // size)
+        return max(1, TARGET_LEASE_BYTES // size)
     try:
         largest = max(len(_ENCODER.encode(message)) for message in messages)
     except RecursionError:  # nested too deep to be measured
         largest = size
-    return max(1, LEASE_BYTES // largest)
+    return max(1, TARGET_LEASE_BYTES // largest)
 
 
 def _too_large(call: Call[Any], settings: Settings) -> TransportError:

@@ -21,9 +21,9 @@ from airflow_provider_workflow.client.call import Call, Send
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.types import DELETING
 
-MOST_PAGES = 10_000
+MAX_PAGES = 10_000
 """Pages of a list that are read at most: a million entries."""
-LOOK_UP_PAGES = 100
+MAX_PAGES_WITH_NAME = 100
 """Pages that are searched for the name of an inbox, if the service does not select by the name."""
 
 COUNTED = ("available", "leased", "quarantined")
@@ -66,7 +66,7 @@ async def find(send: Send, name: str) -> types.Inbox:
 
     :raises NotFoundError: no inbox of this connection has the name.
     """
-    inboxes = await all_inboxes(send, name=name, most=LOOK_UP_PAGES)
+    inboxes = await all_inboxes(send, name=name, most=MAX_PAGES_WITH_NAME)
     for inbox in inboxes:
         if inbox.get("name") == name and inbox.get("status") != DELETING:
             return inbox
@@ -125,7 +125,7 @@ def _all(list_name: str, most: int, listed: tuple[list[T], Any]) -> list[T]:
 
 
 async def all_inboxes(
-    send: Send, status: str | None = None, name: str | None = None, most: int = MOST_PAGES
+    send: Send, status: str | None = None, name: str | None = None, most: int = MAX_PAGES
 ) -> list[types.Inbox]:
     """
     All inboxes, page by page.
@@ -149,8 +149,8 @@ async def all_messages(send: Send, inbox_id: str) -> list[types.ListedMessage]:
 
     :raises TransportError: there are more pages.
     """
-    listed = await first_messages(send, inbox_id, MOST_PAGES)
-    return _all("messages", MOST_PAGES, listed)
+    listed = await first_messages(send, inbox_id, MAX_PAGES)
+    return _all("messages", MAX_PAGES, listed)
 
 
 async def first_messages(
@@ -200,7 +200,7 @@ async def all_templates(send: Send, apps: list[str] | None, limit: int | None) -
     :param limit: maximum number of templates, 1 or more; None for all.
     :raises TransportError: there are more pages.
     """
-    most = MOST_PAGES if limit is None else -(-within("limit", limit, ANY_NUMBER) // PAGE_SIZE)
+    most = MAX_PAGES if limit is None else -(-within("limit", limit, ANY_NUMBER) // PAGE_SIZE)
     listed = await pages(
         send,
         partial(api.list_templates, apps, PAGE_SIZE),

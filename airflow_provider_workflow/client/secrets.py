@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from urllib.parse import quote, quote_plus
 
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import LONGEST_ERROR, Answer
+from airflow_provider_workflow.client.wire import MAX_ERROR_BYTES, Answer
 
 SHORTEST_SECRET = 5
 """Minimum number of characters of a secret that is masked; shorter ones would match parts of words."""
@@ -29,7 +29,7 @@ def masked_answer(answer: Answer, secrets: Sequence[str], *, with_body: bool = T
     """
     An answer with ``***`` in place of secrets in what errors quote: two headers, and a body.
 
-    A body of more than ``LONGEST_ERROR`` bytes is left out.
+    A body of more than ``MAX_ERROR_BYTES`` bytes is left out.
     """
     headers = {name.lower(): answer.headers[name] for name in answer.headers}
     for name in ("content-type", "location"):
@@ -37,7 +37,7 @@ def masked_answer(answer: Answer, secrets: Sequence[str], *, with_body: bool = T
             headers[name] = _masked(headers[name], secrets)
     if not with_body:
         return replace(answer, headers=headers)
-    if len(answer.body) > LONGEST_ERROR:
+    if len(answer.body) > MAX_ERROR_BYTES:
         return replace(answer, headers=headers, body=b"")
     try:
         # Without optional escapes, which services use for "/", "é" or other characters.

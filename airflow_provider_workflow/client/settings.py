@@ -69,7 +69,7 @@ def _warn_once(connection_id: str, base_url: str) -> None:
     )
 
 
-LARGEST_FILE = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 OF_VERIFY = "verify must be true, false or the path of a file with CA certificates (the file {reason})"
 OF_VARIABLE = "{name} names a file that {{reason}} (correct or unset it)"
 
@@ -106,8 +106,8 @@ def _certificates(path: str, problem: str) -> str:
         _check_regular(os.stat(path))  # opening a device can have an effect
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             _check_regular(os.fstat(file.fileno()))
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
             raise OSError(EFBIG, "it is larger than 1 MB")
         text = content.decode("ascii", "ignore")
         _context_of(text)
@@ -122,7 +122,7 @@ def _certificates(path: str, problem: str) -> str:
 def _check_regular(status: os.stat_result) -> None:
     if not S_ISREG(status.st_mode):
         raise OSError(EINVAL, "it is not a regular file")
-    if status.st_size > LARGEST_FILE:
+    if status.st_size > MAX_FILE_BYTES:
         raise OSError(EFBIG, "it is larger than 1 MB")
 
 

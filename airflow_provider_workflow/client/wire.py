@@ -23,13 +23,13 @@ from airflow_provider_workflow.text import plain
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
-LARGEST_NUMBER = 1e12
+MAX_HEADER_NUMBER = 1e12
 """Limit for the absolute value of a number in a header."""
 BUSY = (429, 503)
 """Statuses with which ``Retry-After`` is obeyed (docs/service.md 15)."""
-LARGE_BODY = 256_000
+THREAD_FROM_BYTES = 256_000
 """Bytes. A larger body is decoded in a thread of an event loop, which takes 5 ms or more."""
-LONGEST_ERROR = 64_000
+MAX_ERROR_BYTES = 64_000
 """Bytes of an answer other than a 2xx; the rest is not read."""
 MAX_LINE_BYTES = 65_536
 """Of a header, or of the status line, of an answer."""
@@ -93,7 +93,7 @@ class Answer:
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
         # The decoder holds the GIL, except while it calls a hook.
-        hook = _unchanged if len(self.body) >= LARGE_BODY else None
+        hook = _unchanged if len(self.body) >= THREAD_FROM_BYTES else None
         for parse_int in (None, whole):  # the second for a number of more digits than Python converts
             with suppress(ValueError, RecursionError):
                 return json.loads(self.body, object_hook=hook, parse_int=parse_int)
@@ -156,7 +156,7 @@ def _number(value: str | None) -> float | None:
     # float() also accepts "nan", "inf" and "1_000".
     if value is None or not _DECIMAL.fullmatch(value.strip()):
         return None
-    return max(-LARGEST_NUMBER, min(float(value), LARGEST_NUMBER))
+    return max(-MAX_HEADER_NUMBER, min(float(value), MAX_HEADER_NUMBER))
 
 
 def _http_date(value: str | None) -> float | None:
@@ -178,14 +178,14 @@ class Body:
 
     The libraries decompress without a limit, and accept different encodings.
 
-    :param status: of the answer; a body other than that of a 2xx has at most ``LONGEST_ERROR`` bytes.
+    :param status: of the answer; a body other than that of a 2xx has at most ``MAX_ERROR_BYTES`` bytes.
     :param encoding: the header ``Content-Encoding``, or None.
     :param limit: maximum number of bytes after decompression.
     """
 
     def __init__(self, status: int, encoding: str | None, limit: int) -> None:
         self.is_cut = False
-        self._free = limit if 200 <= status < 300 else min(limit, LONGEST_ERROR)
+        self._free = limit if 200 <= status < 300 else min(limit, MAX_ERROR_BYTES)
         self._encoding = (encoding or "identity").strip().lower()
         self._pieces: list[bytes] = []
         self._inflater: Any = None

@@ -33,7 +33,7 @@ ENTRIES = (
     *("reason", "cause", "target_dag_id", "target_run_id"),
 )
 """The entries of a dead letter's conf without its message."""
-LONGEST_ENTRY = 5_000
+MAX_ENTRY_LENGTH = 5_000
 """Characters that are read of an entry; those of a dead letter are shorter."""
 MAX_CONF_BYTES = 1_000_000
 """Size of a conf, as it is stored, up to which lists read it: a sender chooses how large it is."""
@@ -242,7 +242,7 @@ def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
     key, dag_id, run_id, state, run_after, triggered_by, user, is_large, *values = row
     # SQLite returns a number of the conf as a number.
     conf = {
-        name: None if value is None else str(value)[:LONGEST_ENTRY]
+        name: None if value is None else str(value)[:MAX_ENTRY_LENGTH]
         for name, value in zip(entries, values, strict=True)
     }
     starter = (triggered_by.value, user)

@@ -40,7 +40,7 @@ __all__ = ["MessagesFailed", "WorkflowInboxDecoratedOperator", "workflow_inbox_t
 
 MESSAGES = "messages"
 """The parameter of the function for the messages."""
-LONGEST_CAUSE = 300
+MAX_FAILURE_LENGTH = 300
 LAZY = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 """Whether a call of a function runs nothing of it."""
 UNSTARTED = (Awaitable, Generator, AsyncGenerator, map, filter)
@@ -181,7 +181,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
             try:
                 value = self.python_callable(*self.op_args, **{**kwargs, MESSAGES: messages})
             except MessagesFailed as failed:
-                causes = {id_: plain(cause, LONGEST_CAUSE) for id_, cause in failed.causes.items()}
+                causes = {id_: plain(cause, MAX_FAILURE_LENGTH) for id_, cause in failed.causes.items()}
                 if unknown := causes.keys() - ids:
                     raise BatchError(
                         self.inbox,

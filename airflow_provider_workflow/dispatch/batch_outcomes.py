@@ -15,11 +15,11 @@ from airflow_provider_workflow.types import Counted
 
 log = logging.getLogger(__name__)
 
-MOST_FAILED = 20
+MAX_FAILED_IN_A_ROW = 20
 """Messages in a row for which the function may fail once it has processed one; then a drain stops."""
-MOST_FAILED_AT_FIRST = 64
+MAX_FAILED_AT_FIRST = 64
 """The same before it has processed any: 2 in the first try of a task, then 4, 8 ... 64."""
-MOST_SHOWN = 10
+MAX_NAMED_MESSAGES = 10
 """Failed messages that an error names."""
 
 
@@ -102,8 +102,8 @@ class Outcomes:
     @property
     def may_be_broken(self) -> bool:
         """Whether the function failed for so many messages in a row that it may fail for all."""
-        at_first = min(MOST_FAILED_AT_FIRST, 2 ** min(self.attempt, 10))
-        return self._failed_in_a_row >= (MOST_FAILED if self.processed["count"] else at_first)
+        at_first = min(MAX_FAILED_AT_FIRST, 2 ** min(self.attempt, 10))
+        return self._failed_in_a_row >= (MAX_FAILED_IN_A_ROW if self.processed["count"] else at_first)
 
     def log_summary(self) -> None:
         """Log all counts in one line."""
@@ -141,8 +141,8 @@ class Outcomes:
 
     def _failed_text(self) -> str:
         shown = [f"{plain(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
-        more = "; ..." if len(shown) > MOST_SHOWN else ""
+        more = "; ..." if len(shown) > MAX_NAMED_MESSAGES else ""
         return (
             f"{counted(len(shown), 'message')} failed without an acknowledgement:"
-            f" {'; '.join(shown[:MOST_SHOWN])}{more}. They are redelivered when their leases expire"
+            f" {'; '.join(shown[:MAX_NAMED_MESSAGES])}{more}. They are redelivered when their leases expire"
         )

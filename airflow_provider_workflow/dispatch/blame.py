@@ -16,9 +16,9 @@ from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 
-MOST_IN_A_ROW = 20
+MAX_REJECTIONS_IN_A_ROW = 20
 """After so many rejections in a row a target that worked may be broken now."""
-MOST_PROBES = 128
+MAX_PROBES = 128
 """The number of probes never grows above it."""
 REDELIVERED_PROBES = 32
 """From the second try on, so many redelivered messages do not count as probes."""
@@ -96,7 +96,7 @@ class Blame:
         self._in_a_row[dag_id] += 1
         # A redelivered message may have been rejected before.
         self._new_in_a_row[dag_id] += not refusal.delivery.is_redelivered
-        if dag_id in self.started and self._in_a_row[dag_id] > MOST_IN_A_ROW:
+        if dag_id in self.started and self._in_a_row[dag_id] > MAX_REJECTIONS_IN_A_ROW:
             return [(refusal, Fault.TARGET)]
         self._undecided.setdefault(dag_id, []).append(refusal)
         return []
@@ -104,12 +104,12 @@ class Blame:
     def broken_target(self, refusal: Refusal) -> TargetError | None:
         """The error of a target that must have broken, as it rejected so many new messages in a row."""
         dag_id = refusal.dag_id
-        if dag_id not in self.started or self._new_in_a_row[dag_id] < MOST_IN_A_ROW:
+        if dag_id not in self.started or self._new_in_a_row[dag_id] < MAX_REJECTIONS_IN_A_ROW:
             return None
         self.started.discard(dag_id)
         return TargetError(
-            f"{MOST_IN_A_ROW} new messages were rejected in a row for the DAG {dag_id!r}, the last one"
-            f" with: {refusal.cause}. No message is lost."
+            f"{MAX_REJECTIONS_IN_A_ROW} new messages were rejected in a row for the DAG {dag_id!r}, the last"
+            f" one with: {refusal.cause}. No message is lost."
         )
 
     def lease_ended(self) -> list[Decision]:
@@ -131,7 +131,7 @@ class Blame:
         decided = self._decided()
         for dag_id, refusals in self._undecided.items():
             is_proven = dag_id in self.started
-            may_be_broken = self._in_a_row[dag_id] >= MOST_IN_A_ROW
+            may_be_broken = self._in_a_row[dag_id] >= MAX_REJECTIONS_IN_A_ROW
             for refusal in refusals:
                 is_at_fault = is_proven and (not may_be_broken or refusal.delivery.is_last_safe)
                 decided.append((refusal, Fault.MESSAGE if is_at_fault else Fault.TARGET))
@@ -164,4 +164,4 @@ def probes_of(attempt: int) -> int:
 
     :param attempt: try of the task, 1 or more.
     """
-    return int(min(MOST_PROBES, 2 ** min(attempt - 1, 10)))
+    return int(min(MAX_PROBES, 2 ** min(attempt - 1, 10)))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONGEST_CAUSE = 500
+MAX_CAUSE_LENGTH = 500
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def conf_of(
         "created_at": ascii_of(created_at) if isinstance(created_at, str) else None,
         "delivery_count": delivery.count,
         "reason": reason.value,
-        "cause": ascii_of(cause, LONGEST_CAUSE),
+        "cause": ascii_of(cause, MAX_CAUSE_LENGTH),
         "target_dag_id": target_dag_id,
         "target_run_id": target_run_id,
         "message_json": any_json.dumped(delivery.message),

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONGEST_DRAIN_SECONDS = 600.0
-MOST_MESSAGES = 10_000
+MAX_DRAIN_SECONDS = 600.0
+MAX_MESSAGES = 10_000
 """Messages that one task leases in all."""
 REFUSALS: dict[type[Exception], Reason] = {
     UnroutableError: Reason.EXPRESSION,
@@ -146,7 +146,7 @@ class Dispatcher:
                 log.info("Inbox %s: dispatched to %s: %s", plain(self.inbox), dag_ids, summary)
 
     def _drain(self, lease: HeldLease | None) -> Drained:
-        self._ends_at = clock.now() + LONGEST_DRAIN_SECONDS
+        self._ends_at = clock.now() + MAX_DRAIN_SECONDS
         failure: Exception | None = None
         drained = Drained.LIMIT
         inbox_id = lease.inbox_id if lease is not None else ""
@@ -230,7 +230,7 @@ class Dispatcher:
 
     @property
     def _most_messages(self) -> int:
-        return min(MOST_MESSAGES, self.limits.max_messages or MOST_MESSAGES)
+        return min(MAX_MESSAGES, self.limits.max_messages or MAX_MESSAGES)
 
     def _lease_on(self, inbox_id: str) -> Drained:
         """Work on one lease after the other."""

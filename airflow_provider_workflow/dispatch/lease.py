@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 MARGIN_SECONDS = 30.0
 """No run is started in these last seconds of a lease: its message could be redelivered meanwhile."""
-LARGEST_HAND_OFF = 1_000_000
+MAX_HAND_OFF_LENGTH = 1_000_000
 """Characters of the messages that a trigger hands off to its task at most."""
 
 
@@ -109,7 +109,7 @@ class HeldLease:
         A string carries any payload from trigger to task. The payload itself, as a value of the event, can
         end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
 
-        :raises ValueError: it is longer than ``LARGEST_HAND_OFF``, or a message is nested too deep.
+        :raises ValueError: it is longer than ``MAX_HAND_OFF_LENGTH``, or a message is nested too deep.
         """
         content = {
             "inbox_id": self.inbox_id,
@@ -118,7 +118,7 @@ class HeldLease:
             "leased_until": self.leased_until,
             "messages": [delivery.message for delivery in self.deliveries],
         }
-        return any_json.encoded(content, LARGEST_HAND_OFF)
+        return any_json.encoded(content, MAX_HAND_OFF_LENGTH)
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:

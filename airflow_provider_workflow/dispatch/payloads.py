@@ -31,7 +31,7 @@ DEEPEST = 147
 """Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, three of them
 above the payload, and then cannot start any of its tasks."""
 INTEGERS = (-(2**63), 2**64 - 1)
-LARGEST_FLOAT = 2.0**64
+MAX_FLOAT = 2.0**64
 """PostgreSQL returns a larger one as an integer, which no task of the run can read."""
 
 
@@ -121,7 +121,7 @@ def _of_scalar(item: Any) -> str | None:
     elif isinstance(item, float):
         if not math.isfinite(item):
             return "a number that is not finite"
-        if abs(item) >= LARGEST_FLOAT:
+        if abs(item) >= MAX_FLOAT:
             return "a number of 2**64 or more"
     elif isinstance(item, int) and not INTEGERS[0] <= item <= INTEGERS[1]:
         return "an integer of more than 64 bits"

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_PAGES = 5
+MAX_CHECKED_PAGES = 5
 """Pages that one check for quarantined messages lists at most."""
-LONGEST_CHECK_SECONDS = 30.0
+MAX_LISTING_SECONDS = 30.0
 """Timeout of a check in a trigger."""
 
 _reported: LRUCache[tuple[str, str, str], None] = LRUCache(100_000)
@@ -43,7 +43,7 @@ def check_quarantine(hook: WorkflowHook, inbox_id: str) -> None:
     conn_id = hook.workflow_conn_id
     try:
         if _is_due(conn_id, inbox_id):
-            messages, _ = hook.run_once(first_messages, inbox_id, MOST_PAGES)
+            messages, _ = hook.run_once(first_messages, inbox_id, MAX_CHECKED_PAGES)
             report_quarantined(messages, inbox=inbox_id, conn_id=conn_id)
     except Exception as error:
         _log_failure(inbox_id, conn_id, error)
@@ -54,8 +54,8 @@ async def check_quarantine_in_loop(client: AsyncWorkflowClient, inbox_id: str) -
     conn_id = client.settings.connection_id
     try:
         if _is_due(conn_id, inbox_id):
-            async with clock.timeout(LONGEST_CHECK_SECONDS):
-                messages, _ = await first_messages(client.send, inbox_id, MOST_PAGES)
+            async with clock.timeout(MAX_LISTING_SECONDS):
+                messages, _ = await first_messages(client.send, inbox_id, MAX_CHECKED_PAGES)
             for start in range(0, len(messages), 100):  # other triggers run between
                 report_quarantined(messages[start : start + 100], inbox=inbox_id, conn_id=conn_id)
                 await clock.async_sleep(0)

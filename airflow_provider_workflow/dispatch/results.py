@@ -9,7 +9,7 @@ from typing import Any, cast
 from airflow_provider_workflow.text import plain
 from airflow_provider_workflow.types import Counted, DispatchResult
 
-MOST_IDS = 100
+MAX_IDS = 100
 
 
 class Drained(Enum):
@@ -80,7 +80,7 @@ class Counts:
         :param cause: for the error of the task; None if the task does not fail for it.
         """
         self.count("rejected", message_id)
-        if cause is not None and len(self.causes) < MOST_IDS:
+        if cause is not None and len(self.causes) < MAX_IDS:
             self.causes[plain(message_id)] = plain(cause)
 
     def summary(self) -> str:
@@ -102,5 +102,5 @@ class Counts:
 def add(counted: Counted, message_id: str) -> None:
     """Count a message, and keep its id if it is one of the first 100."""
     counted["count"] += 1
-    if len(counted["ids"]) < MOST_IDS:
+    if len(counted["ids"]) < MAX_IDS:
         counted["ids"].append(plain(message_id))

@@ -37,7 +37,7 @@ RUN_ID_PREFIX = "workflow__"
 DEAD_LETTER_PREFIX = f"{RUN_ID_PREFIX}dead__"
 KEY_PREFIX = f"{RUN_ID_PREFIX}key__"
 """Of a run whose id follows from a business key."""
-LONGEST_RUN_ID = 250
+MAX_RUN_ID_LENGTH = 250
 # A run id travels unquoted in an address: anything else could end up as the id of another run.
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 UNFINISHED = ["queued", "running"]
@@ -70,12 +70,12 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = RUN_ID_PREFIX) -> st
     run_id = f"{prefix}{message_id}__{digest[:16]}"
     is_safe = _SAFE_ID.fullmatch(message_id) and ".." not in message_id
     is_own = not f"{RUN_ID_PREFIX}{message_id}".startswith((DEAD_LETTER_PREFIX, KEY_PREFIX))
-    return run_id if is_safe and is_own and len(run_id) <= LONGEST_RUN_ID else prefix + digest
+    return run_id if is_safe and is_own and len(run_id) <= MAX_RUN_ID_LENGTH else prefix + digest
 
 
 def is_run_id(text: str) -> bool:
     """Whether a string may be the run id of a message."""
-    is_safe = _SAFE_ID.fullmatch(text) and ".." not in text and len(text) <= LONGEST_RUN_ID
+    is_safe = _SAFE_ID.fullmatch(text) and ".." not in text and len(text) <= MAX_RUN_ID_LENGTH
     is_dead_letter = text.startswith(DEAD_LETTER_PREFIX)
     return bool(is_safe and text.startswith(RUN_ID_PREFIX) and not is_dead_letter)
 
@@ -354,7 +354,7 @@ def not_its_run(dag_id: str, run_id: str) -> MessageFault:
 def origin_of(context: Any) -> str:
     """The DAG and run of a task, for the notes of the runs that it starts."""
     ti = context["ti"]
-    return f"the run {quoted(ti.run_id, LONGEST_RUN_ID)} of {quoted(ti.dag_id, LONGEST_RUN_ID)}"
+    return f"the run {quoted(ti.run_id, MAX_RUN_ID_LENGTH)} of {quoted(ti.dag_id, MAX_RUN_ID_LENGTH)}"
 
 
 def _target_error(dag_id: str, error: Exception, argument: str = "trigger_dag_id") -> TargetError:

@@ -10,7 +10,7 @@ from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.schema_errors import of_keyword, of_pydantic
 from airflow_provider_workflow.text import plain
 
-LONGEST_PATH = 200
+MAX_PATH_LENGTH = 200
 Fault = tuple[Iterable[str | int], str]
 """Where a payload does not fit, and why."""
 
@@ -20,7 +20,7 @@ class InvalidPayloadError(ValueError):
 
     def __init__(self, path: Iterable[str | int], reason: str) -> None:
         keys = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path]
-        place = plain("$" + "".join(keys), LONGEST_PATH)
+        place = plain("$" + "".join(keys), MAX_PATH_LENGTH)
         super().__init__(f"its payload does not fit the schema: {place}: {reason}")
 
 

@@ -48,14 +48,14 @@ class RetriesByDefault(BaseOperator):
 
     RETRIES: ClassVar[int] = 12
     """The pauses take 70 minutes or more, so the last try is after the end of an hourly rate limit."""
-    LONGEST_PAUSE: ClassVar[timedelta] = timedelta(minutes=10)
+    MAX_RETRY_PAUSE: ClassVar[timedelta] = timedelta(minutes=10)
 
     def __init__(self, **kwargs: Any) -> None:
         # Airflow passes the default_args of the task, its task groups and its DAG, merged.
         explicit = {*kwargs, *(kwargs.get("default_args") or ())}
         super().__init__(**kwargs, **self._default_retries(explicit))
         if "max_retry_delay" not in explicit:
-            self.max_retry_delay = max(self.LONGEST_PAUSE, self.retry_delay)
+            self.max_retry_delay = max(self.MAX_RETRY_PAUSE, self.retry_delay)
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ class RetriesByDefault(BaseOperator):
         explicit = {name for level in levels for name in level}
         values.update(cls._default_retries(explicit))
         if "max_retry_delay" not in explicit:
-            values["max_retry_delay"] = max(cls.LONGEST_PAUSE, values["retry_delay"])
+            values["max_retry_delay"] = max(cls.MAX_RETRY_PAUSE, values["retry_delay"])
         return partial
 
     @classmethod
@@ -206,7 +206,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"trigger_dag_id": "json"}
     operator_extra_links = (StartedRunsLink(),)
-    LONGEST_PAUSE = timedelta(minutes=2)
+    MAX_RETRY_PAUSE = timedelta(minutes=2)
     RETRIES: ClassVar[int] = 5
     """Fewer, as a try may use one of a message's few deliveries, and the next run works on what is left."""
     ON_PAUSED: ClassVar[tuple[str, ...]] = ("fail", "log")

@@ -40,7 +40,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
 
     template_fields: Sequence[str] = ("conf", "trigger_dag_id")
     RETRIES = 20
-    LONGEST_PAUSE = timedelta(hours=6)
+    MAX_RETRY_PAUSE = timedelta(hours=6)
     template_fields_renderers = {"conf": "json"}  # noqa: RUF012 Airflow's own form
     operator_extra_links = (ReplayedRunLink(),)
     ui_color = "#dbe7ff"

@@ -24,7 +24,7 @@ SCHEME = "workflow"
 """Of the namespace of inboxes."""
 FACET = "workflow_startedRuns"
 """Key of the run facet that names the started runs."""
-LONGEST_ID = 250
+MAX_ID_LENGTH = 250
 """Characters of a message id; the result of a dispatch may have cut longer ones."""
 
 
@@ -73,5 +73,5 @@ def _facets(trigger_dag_id: str | Mapping[str, str] | None, result: DispatchResu
 
 def _run_ids(message_ids: list[str], inbox_id: str) -> list[str]:
     """The run ids of messages; none for an id that the result has escaped or cut."""
-    whole = [text for text in message_ids if len(text) <= LONGEST_ID and "\\" not in text]
+    whole = [text for text in message_ids if len(text) <= MAX_ID_LENGTH and "\\" not in text]
     return [run_id_of(message_id, inbox_id) for message_id in whole]

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_SECONDS = 1.0
+FIRST_POLL_PAUSE_SECONDS = 1.0
 """A new inbox is ``initializing`` at first, and often active soon."""
-LONGEST_SHOWN = 1000
+MAX_SUBSCRIPTION_LENGTH = 1000
 """Characters of a subscription in an error."""
-LONGEST_PAUSE_SECONDS = 60.0
+MAX_POLL_PAUSE_SECONDS = 60.0
 
 
 def change_inbox(
@@ -143,7 +143,7 @@ def settled_inbox(
     :raises AirflowException: it was not active in time.
     """
 
-    deadline, pause = clock.now() + timeout, FIRST_PAUSE_SECONDS
+    deadline, pause = clock.now() + timeout, FIRST_POLL_PAUSE_SECONDS
     while True:
         inbox = ensure_inbox(hook, name, subscription, notification_url)
         status = inbox["status"]
@@ -156,7 +156,7 @@ def settled_inbox(
                 f"Inbox {name!r} was not active within {timeout:g} s. Check it, or increase timeout."
             )
         clock.sleep(min(pause, remaining))
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        pause = min(pause * 2, MAX_POLL_PAUSE_SECONDS)
 
 
 def _name_taken(name: str, subscription: types.Subscription, existing: types.Inbox) -> str:
@@ -164,7 +164,9 @@ def _name_taken(name: str, subscription: types.Subscription, existing: types.Inb
 
     known = existing.get("subscription")
     requested, taken = (
-        plain(json.dumps(value, sort_keys=True), LONGEST_SHOWN) if value else "not shown by the service"
+        plain(json.dumps(value, sort_keys=True), MAX_SUBSCRIPTION_LENGTH)
+        if value
+        else "not shown by the service"
         for value in (subscription, known)
     )
     return (

@@ -22,7 +22,7 @@ from airflow_provider_workflow.database.dag_runs import (
     StoredRun,
 )
 from airflow_provider_workflow.database.inbox_uses import dead_letter_dags
-from airflow_provider_workflow.dispatch.dead_letters import LONGEST_CAUSE
+from airflow_provider_workflow.dispatch.dead_letters import MAX_CAUSE_LENGTH
 from airflow_provider_workflow.dispatch.replay import (
     NoTargetError,
     NotReplayableError,
@@ -40,9 +40,9 @@ from airflow_provider_workflow.text import plain, quoted
 
 log = logging.getLogger(__name__)
 
-MOST_SHOWN = 200
+MAX_LISTED_DEAD_LETTERS = 200
 """The newest ones that are listed."""
-LONGEST_REASON = 500
+MAX_REASON_LENGTH = 500
 
 of_connection, changing = APIRouter(), APIRouter()
 """The routes of those who may read the connection, and of those who may edit it."""
@@ -62,11 +62,11 @@ def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Respon
     fetch = partial(_dead_letters, connection_id, inbox_id, dag_ids)
     stored = service.cached((connection_id, "dead letters", inbox_id, *dag_ids), fetch)
     may_read = partial(reader.may, "read runs")
-    shown = [letter for letter in stored["letters"][:MOST_SHOWN] if may_read(letter.run.dag_id)]
+    shown = [letter for letter in stored["letters"][:MAX_LISTED_DEAD_LETTERS] if may_read(letter.run.dag_id)]
     return answer(
         {
             "dead_letters": [_dead_letter(letter, reader) for letter in shown],
-            "is_partial": len(stored["letters"]) > MOST_SHOWN,
+            "is_partial": len(stored["letters"]) > MAX_LISTED_DEAD_LETTERS,
             "large_runs": sum(count for dag_id, count in stored["large"].items() if may_read(dag_id)),
             "unnamed_dags": [{"dag_id": dag_id} for dag_id in filter(may_read, stored["unnamed"])],
             "fetched_at": stored["fetched_at"],
@@ -84,7 +84,9 @@ def _dag_ids(connection_id: str, inbox_id: str) -> set[str]:
 def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -> Fields:
     conf = {"connection_id": connection_id, "inbox_id": inbox_id}
     of_inbox = Selection(DEAD_LETTER_PREFIX, conf=conf, is_large=False)
-    runs = next(dag_runs.pages(replaced(of_inbox, dag_ids=dag_ids), ENTRIES, size=MOST_SHOWN + 1), [])
+    runs = next(
+        dag_runs.pages(replaced(of_inbox, dag_ids=dag_ids), ENTRIES, size=MAX_LISTED_DEAD_LETTERS + 1), []
+    )
     large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
     return {
         "letters": list(dag_runs.with_replays(runs, is_limited=True)),
@@ -103,7 +105,7 @@ def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
         "started_at": clock.iso(run.run_after),
         "message_id": text(letter.message_id),
         "reason": text(conf["reason"]),
-        "cause": text(conf["cause"], LONGEST_CAUSE),
+        "cause": text(conf["cause"], MAX_CAUSE_LENGTH),
         "delivery_count": dag_runs.number(letter.run.conf["delivery_count"]),
         "created_at": clock.normal(conf["created_at"]),
         "target_dag_id": text(conf["target_dag_id"]),
@@ -164,7 +166,7 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
     stored, conf = _stored(connection_id, inbox_id, request.dag_id, run_id, reader)
     origin = f"{quoted(reader.name)} on the page Inboxes"
     if request.reason:
-        origin += f": {quoted(request.reason, LONGEST_REASON)}"
+        origin += f": {quoted(request.reason, MAX_REASON_LENGTH)}"
     try:
         letter_replay = Replay.of(conf, run_id)
         dag_id, outcome = letter_replay.start(

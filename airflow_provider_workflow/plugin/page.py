@@ -34,9 +34,9 @@ from airflow_provider_workflow.text import one_line, plain
 log = logging.getLogger(__name__)
 
 RECENT = timedelta(hours=1)
-MOST_COUNTED = 5_000
+MAX_COUNTED_RUNS = 5_000
 """Runs of the last hour that are counted for a connection, the newest ones."""
-MOST_SHOWN = 200
+MAX_LISTED_RUNS = 200
 """Runs of the last hour whose messages are listed, the newest ones."""
 OF_A_MESSAGE: dict[str, Entry] = {
     "message_id": dag_runs.MESSAGE_ID,
@@ -183,12 +183,12 @@ def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields],
 
     def count() -> Fields:
         counted: dict[str, Any] = defaultdict(Counter)
-        newest = _newest(connection_id, None, ("inbox_id",), MOST_COUNTED)
+        newest = _newest(connection_id, None, ("inbox_id",), MAX_COUNTED_RUNS)
         for run in newest:
             state = "dead_letter" if _is_dead(run) else run.state
             counted[run.dag_id][run.conf["inbox_id"] or "", state] += 1
         large = dag_runs.counts_by_dag(Selection(RUN_ID_PREFIX, since=_an_hour_ago(), is_large=True))
-        return {"by_dag": counted, "without": {} if len(newest) < MOST_COUNTED else None, "large": large}
+        return {"by_dag": counted, "without": {} if len(newest) < MAX_COUNTED_RUNS else None, "large": large}
 
     recent = service.cached((connection_id, "recent runs"), count)
     runs: dict[str, Fields] = defaultdict(Counter)
@@ -302,7 +302,7 @@ def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     since, inbox_ids = min(created, default=None), dict.fromkeys(run_ids, inbox_id)
     by_id = dag_runs.runs_of(inbox_ids, (), since, is_limited=True)
     entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")
-    return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MOST_SHOWN)}
+    return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MAX_LISTED_RUNS)}
 
 
 def _with_runs(message: Fields, runs: dict[str, list[StoredRun]], reader: Reader) -> Fields:

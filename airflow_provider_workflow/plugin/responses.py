@@ -25,11 +25,11 @@ from airflow_provider_workflow.client.errors import (
 )
 from airflow_provider_workflow.text import plain
 
-LONGEST_SECONDS = 4.0
+MAX_ANSWER_SECONDS = 4.0
 """Limit for all requests to the service that one list or one change needs, together."""
 ASSUMED_WAIT_SECONDS = 10
 """Where the service limits the rate, and does not say for how long."""
-LONGEST_TITLE = 500
+MAX_TITLE_LENGTH = 500
 ANSWERS = (
     (TransportError, 502, "unreachable"),
     (RateLimitError, 429, "rate_limited"),
@@ -41,7 +41,7 @@ ANSWERS = (
 """HTTP status and code of the answer, by the error of a call."""
 
 
-LONGEST_FIELD = 2_000
+MAX_FIELD_LENGTH = 2_000
 """Characters of a value in an address or a body."""
 UNUSABLE = re.compile("[\0\ud800-\udfff]")
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -65,7 +65,7 @@ def usable(value: str) -> str:
 
     :raises ValueError: it is another one.
     """
-    if len(value) > LONGEST_FIELD or UNUSABLE.search(value):
+    if len(value) > MAX_FIELD_LENGTH or UNUSABLE.search(value):
         raise ValueError("it is too long, or no database can hold it")
     return value
 
@@ -88,7 +88,7 @@ class PageError(Exception):
         self.status = status
         self.code = code
         self.retry_after = None if retry_after is None else max(1, ceil(retry_after))
-        texts = {"title": plain(title, LONGEST_TITLE), "fix": plain(fix, LONGEST_TITLE)}
+        texts = {"title": plain(title, MAX_TITLE_LENGTH), "fix": plain(fix, MAX_TITLE_LENGTH)}
         self.body = {"code": code, **texts}
 
 

@@ -34,8 +34,8 @@ from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_o
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.plugin import access
 from airflow_provider_workflow.plugin.responses import (
-    LONGEST_FIELD,
-    LONGEST_SECONDS,
+    MAX_ANSWER_SECONDS,
+    MAX_FIELD_LENGTH,
     PageError,
     invalid,
     of_service,
@@ -46,20 +46,20 @@ Key = tuple[str | None, ...]
 """Begins with the id of the connection; None for an answer that depends on none."""
 Fields = dict[str, Any]
 
-MOST_AT_ONCE = 8
+MAX_REQUESTS_AT_ONCE = 8
 """Answers that are fetched, or waited for, at once in a process."""
 KEPT_SECONDS = 10.0
 LISTENERS: Key = (None, "listeners")
 LISTENERS_SECONDS = 60.0
 """Reading the listeners reads all DAGs that have one."""
-MOST_KEPT = 20_000
+MAX_CACHED_ITEMS = 20_000
 """Items of all kept answers together; those that were not used for longest are dropped."""
-MOST_PAGES = 5
+MAX_PAGES_OF_ANSWER = 5
 """Pages of the service that one answer has at most."""
-ENOUGH_SECONDS = LONGEST_SECONDS / 2
+ENOUGH_SECONDS = MAX_ANSWER_SECONDS / 2
 """Once this has passed, no further page is requested: the answer has those that were read."""
-LONGEST_TEXT = 300
-MOST_DELIVERIES = 1_000_000
+MAX_TEXT_LENGTH = 300
+MAX_DELIVERY_COUNT = 1_000_000
 
 
 def _ends_at(key: Key, _: object, now: float) -> float:
@@ -69,13 +69,13 @@ def _ends_at(key: Key, _: object, now: float) -> float:
 def _size(answer: Fields | PageError) -> int:
     """The items of an answer, and one for its key."""
     values = answer.values() if isinstance(answer, dict) else ()
-    return min(MOST_KEPT, 1 + sum(len(items) for items in values if isinstance(items, list | dict)))
+    return min(MAX_CACHED_ITEMS, 1 + sum(len(items) for items in values if isinstance(items, list | dict)))
 
 
 KEPT: TLRUCache[Key, Fields | PageError, float] = TLRUCache(
-    MOST_KEPT, _ends_at, lambda: clock.monotonic(), _size
+    MAX_CACHED_ITEMS, _ends_at, lambda: clock.monotonic(), _size
 )
-_slots = threading.BoundedSemaphore(MOST_AT_ONCE)
+_slots = threading.BoundedSemaphore(MAX_REQUESTS_AT_ONCE)
 _changed = threading.Condition()
 """Guards the kept answers."""
 
@@ -153,9 +153,9 @@ def connected(connection_id: str) -> Iterator[WorkflowClient]:
     try:
         settings = settings_of(access.connection(connection_id), connection_id)
         with WorkflowClient(
-            replace(settings, timeout=min(settings.timeout, LONGEST_SECONDS)),
+            replace(settings, timeout=min(settings.timeout, MAX_ANSWER_SECONDS)),
             attempts=1,
-            seconds=LONGEST_SECONDS,
+            seconds=MAX_ANSWER_SECONDS,
             longest_wait=0.0,
             store=VariableStore(settings) if settings.grant == USER_GRANT else None,
         ) as client:
@@ -240,7 +240,7 @@ def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fiel
 
 def _usable(cursor: str | None) -> str | None:
     """The cursor, or None if a browser could not send it: the list ends before it."""
-    return cursor if cursor == text(cursor, LONGEST_FIELD) else None
+    return cursor if cursor == text(cursor, MAX_FIELD_LENGTH) else None
 
 
 def _pages(
@@ -251,7 +251,7 @@ def _pages(
 ) -> tuple[list[Any], Any]:
     """Entries of a list, and the position after them (see ``client.inboxes.pages``)."""
     with connected(connection_id) as client:
-        return client.run(pages, read, following, position, MOST_PAGES, ENOUGH_SECONDS)
+        return client.run(pages, read, following, position, MAX_PAGES_OF_ANSWER, ENOUGH_SECONDS)
 
 
 def _now() -> str:
@@ -261,7 +261,7 @@ def _now() -> str:
 # What is shown of an object of the service: known fields of limited size.
 
 
-def text(value: Any, longest: int = LONGEST_TEXT) -> str | None:
+def text(value: Any, longest: int = MAX_TEXT_LENGTH) -> str | None:
     """
     A string that UTF-8 can encode; a number is shown as JSON. None for anything else.
 
@@ -296,7 +296,7 @@ def message_of(value: Any, inbox_id: str) -> Fields:
         "id": text(message_id),
         "status": text(value.get("status")),
         "created_at": clock.normal(value.get("created_at")),
-        "delivery_count": min(max(0, count), MOST_DELIVERIES),
+        "delivery_count": min(max(0, count), MAX_DELIVERY_COUNT),
         "error_message": one_line(error) if isinstance(error, str) else None,
         "possible_duplicate": attributes.get("possible_duplicate_data") is True,
         "run": None if message_id is None else run_id_of(message_id, inbox_id),

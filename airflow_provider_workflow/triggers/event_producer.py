@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGEST_EVENT = 1_000_000
+MAX_EVENT_LENGTH = 1_000_000
 """Maximum characters of the messages in one event; a longer message has an event of its own."""
 PART_SECONDS = 3.0
 """Seconds between the events of one lease, which must all be stored before it ends."""
 GATHER_SECONDS = 2.0
 """Delay before the first lease, so that the other watchers of the inbox have started."""
-MOST_UNSETTLED = 8
+MAX_UNSETTLED_BATCHES = 8
 """Maximum number of batches that are not stored, or not acknowledged; at this limit nothing is leased."""
 ACKNOWLEDGE_DELAY_SECONDS = 3.0
 """
 Delay of an acknowledgement after Airflow has reported its event as stored. If the DAG was paused just before,
 Airflow drops the event, reports it as stored, and ends the watcher within this time.
 """
-LONGEST_PAUSE_SECONDS = 60.0
+MAX_ACKNOWLEDGE_PAUSE_SECONDS = 60.0
 """Maximum time between two attempts to acknowledge."""
 CLOSING_SECONDS = 1.0
 """How long a producer that closes tries to release its messages."""
@@ -163,7 +163,7 @@ class InboxProducer(SharedStreamProducer):
                             await self._settle_later(batch)
                             yield batch, batch
                             await clock.async_sleep(min(options.min_interval, PART_SECONDS))
-                            while len(self._settling) >= MOST_UNSETTLED:
+                            while len(self._settling) >= MAX_UNSETTLED_BATCHES:
                                 await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
                         await clock.async_sleep(max(0.0, options.min_interval - PART_SECONDS))
             except Exception as error:
@@ -267,7 +267,7 @@ class InboxProducer(SharedStreamProducer):
                 if not error.transient or clock.now() + pause >= batch.lease.ends_at:
                     raise
             await clock.async_sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_ACKNOWLEDGE_PAUSE_SECONDS)
 
 
 def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
@@ -304,7 +304,7 @@ def _parts_of(messages: Sequence[EventMessage]) -> Iterator[list[EventMessage]]:
     part: list[EventMessage] = []
     size = 0
     for message in messages:
-        if part and size + len(message.text) > LARGEST_EVENT:
+        if part and size + len(message.text) > MAX_EVENT_LENGTH:
             yield part
             part, size = [], 0
         part.append(message)

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAST_NOTICE_SECONDS = 5.0
+MIN_NOTICE_SECONDS = 5.0
 """
 Minimum seconds between two notices. Airflow may not start a run for an asset event that follows another one
 within about 3 s. No message depends on one event, but such a notice would be useless.
 """
-LONGEST_RUN_SECONDS = 660.0
+MAX_RUN_SECONDS = 660.0
 """How long a run may drain an inbox. Before Airflow 3.4, an alarm meanwhile may start no run."""
-MOST_PAGES = 10
+MAX_WATCHED_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
 """Stands for the available messages that a longer list may have."""
@@ -142,7 +142,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             self.queue = queue
             self.inbox = filled("inbox", inbox)
             self.workflow_conn_id = filled("workflow_conn_id", workflow_conn_id)
-            self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, LEAST_NOTICE_SECONDS)
+            self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, MIN_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
             self.wake_on_events = flag("wake_on_events", wake_on_events)
             self._alarm = Alarm()
@@ -174,7 +174,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             source.waits.reset()
                             yield self._event(source.inbox["id"], is_alarm=is_alarm)
                             is_alarm = False
-                        least = LEAST_NOTICE_SECONDS if is_due else polling.LEAST_WAIT_SECONDS
+                        least = MIN_NOTICE_SECONDS if is_due else polling.MIN_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
                         await source.waits.wait(least, due)
                         if clock.monotonic() >= state_due:
@@ -208,8 +208,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             alarm.found(problem)
         now = clock.monotonic()
         if alarm.is_due():
-            is_recent = now - schedule.noticed_at < LONGEST_RUN_SECONDS and airflow_release() < (3, 4)
-            self._repeat_at = now + LONGEST_RUN_SECONDS if is_recent and not alarm.alarmed_at else math.inf
+            is_recent = now - schedule.noticed_at < MAX_RUN_SECONDS and airflow_release() < (3, 4)
+            self._repeat_at = now + MAX_RUN_SECONDS if is_recent and not alarm.alarmed_at else math.inf
             alarm.raised()
             await self._in_store("aset", alarm.record())
             return True
@@ -250,7 +250,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow.dispatch.quarantine import report_quarantined
 
         cursor: str | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_WATCHED_PAGES):
             page = await source.client.send(api.list_messages(source.inbox["id"], cursor))
             messages = page["results"]
             report_quarantined(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LONG_SERIES_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""
 FIRST_PAUSE_SECONDS = 5.0
-LEAST_WAIT_SECONDS = 1.0
+MIN_WAIT_SECONDS = 1.0
 """Minimum seconds between two polls, also with wake-ups."""
 TICK_SECONDS = 0.25
 """Waits end at multiples of it, so that pollers share timers, which takes half of the CPU time or less."""
@@ -136,7 +136,7 @@ class Waits:
         """Let the next wait be ``poll_interval``."""
         self._interval = self._options.poll_interval
 
-    async def wait(self, least: float = LEAST_WAIT_SECONDS, most: float = math.inf) -> None:
+    async def wait(self, least: float = MIN_WAIT_SECONDS, most: float = math.inf) -> None:
         """
         Wait until the next poll is due.
 

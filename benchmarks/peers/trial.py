@@ -15,7 +15,7 @@ from benchmarks.servers import Database
 from benchmarks.stage import wait
 from tools.local_airflow import LocalAirflow
 
-LONGEST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 """A message that no task has got after this time counts as not handled in time."""
 REST_SECONDS = (1.0, 3.0)
 """Between two messages."""
@@ -71,7 +71,7 @@ class Trial:
     def _one(self, way: Way, numbers: range) -> float | None:
         number, sent_at = next(numbers), time.time()
         way.send(number)
-        wait(self.airflow, lambda: number in self._handled(way), LONGEST_SECONDS, interval=0.1)
+        wait(self.airflow, lambda: number in self._handled(way), MAX_SECONDS, interval=0.1)
         moments = self._handled(way).get(number)
         return moments[0] - sent_at if moments else None
 

@@ -24,7 +24,7 @@ SHOWN = {NOTICE: "notice recipe", FLOOR: "floor of its shape"}
 ROUNDS, QUICK_ROUNDS = 30, 2
 IDLE_SECONDS = 10.0
 """From the DAGs' first sight until the first message, in which the watchers begin to wait."""
-LONGEST_SECONDS = 90.0
+MAX_SECONDS = 90.0
 """A message without a DAG run after this time ends the benchmark."""
 REST_SECONDS = (3.0, 5.0)
 PLOT = "scale-latency-steps"
@@ -86,7 +86,7 @@ def _steps(airflow: LocalAirflow, database: Database, name: str, put: Callable[[
     put()
     airflow.api.wait_until(
         lambda: database.value(COUNT, target) > before and database.value(LISTENER_STATE, name) == "success",
-        LONGEST_SECONDS,
+        MAX_SECONDS,
         f"a run of {target}, and the end of its listener",
         interval=0.1,
     )

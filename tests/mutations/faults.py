@@ -110,7 +110,7 @@ OF_DISPATCH = faults(
             "give each message with a business key a run of its own": becomes("key is None", "True"),
         },
         "probes_of": {
-            "stop probing with the first rejection of every try": becomes("min(MOST_PROBES, _)", "1"),
+            "stop probing with the first rejection of every try": becomes("min(MAX_PROBES, _)", "1"),
         },
         "Dispatcher._lease_on": {
             "probe a broken target without end": never("probes_left"),

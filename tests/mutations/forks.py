@@ -23,9 +23,9 @@ from coverage import Coverage
 from tests.mutations.fault import Fault, functions
 from tests.mutations.seeded import PACKAGE, seeded
 
-LONGEST_MEASUREMENT_SECONDS = 3_600.0
-LONGEST_RUN_SECONDS = 300.0
-LARGEST_RUN_BYTES = 4_000_000_000
+MAX_MEASUREMENT_SECONDS = 3_600.0
+MAX_TEST_SECONDS = 300.0
+MAX_RUN_BYTES = 4_000_000_000
 """Memory that the tests of one fault can allocate: with some faults, they allocate without end."""
 
 Executed = dict[str, list[str]]
@@ -103,7 +103,7 @@ class Forks:
             executed = _executed(coverage).items()
             return list(seen.failed), {name: sorted(tests, key=seen.seconds.get) for name, tests in executed}
 
-        fork = _Fork(run, self._folder / "executed.json", LONGEST_MEASUREMENT_SECONDS)
+        fork = _Fork(run, self._folder / "executed.json", MAX_MEASUREMENT_SECONDS)
         while not fork.has_ended():
             time.sleep(0.02)
         if (answer := fork.answer()) is None:
@@ -135,7 +135,7 @@ class _Fork:
     :param seconds: after so long, the fork is killed.
     """
 
-    def __init__(self, run: Callable[[], Any], answer: Path, seconds: float = LONGEST_RUN_SECONDS) -> None:
+    def __init__(self, run: Callable[[], Any], answer: Path, seconds: float = MAX_TEST_SECONDS) -> None:
         self._answer = answer
         self._ends_at = time.monotonic() + seconds
         self._is_stopped = False
@@ -155,7 +155,7 @@ class _Fork:
         if os.waitpid(self._process, os.WNOHANG)[0]:
             return True
         used = psutil.Process(self._process).memory_info().rss
-        if time.monotonic() < self._ends_at and used < LARGEST_RUN_BYTES:
+        if time.monotonic() < self._ends_at and used < MAX_RUN_BYTES:
             return False
         self.stop()
         return True

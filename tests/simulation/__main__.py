@@ -21,8 +21,8 @@ from tests.simulation.play import play, staged
 from tools.evidence import record
 
 CHUNK = 250
-MOST_SHOWN = 3
-LONGEST_HISTORY = 400
+MAX_SHOWN = 3
+MAX_HISTORY_LINES = 400
 """Lines of a history that are printed, from its end."""
 BATCHES_EVERY = 20
 """One seed of so many plays a history of batches too."""
@@ -39,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(chosen.seed, chosen.seed + chosen.seeds)
     failed = failures(seeds, chosen.workers)
     seconds = time.monotonic() - began_at
-    for seed in list(seeds) if chosen.history else sorted(failed)[:MOST_SHOWN]:
+    for seed in list(seeds) if chosen.history else sorted(failed)[:MAX_SHOWN]:
         show(seed)
-    for seed, rule in sorted(failed.items())[MOST_SHOWN:]:
+    for seed, rule in sorted(failed.items())[MAX_SHOWN:]:
         print(f"Seed {seed}: {rule}")
     print(
         f"{len(failed)} of {len(seeds)} histories broke a rule ({seconds:.1f} s,"
@@ -84,7 +84,7 @@ def show(seed: int) -> None:
     lines: list[str] = []
     with staged():
         rule = broken_rule(seed, lines)
-    print("\n".join(lines[-LONGEST_HISTORY:]))
+    print("\n".join(lines[-MAX_HISTORY_LINES:]))
     print(f"Seed {seed}: {rule or 'all rules hold'}. Play it again: make simulate SEED={seed} SEEDS=1")
 
 

@@ -35,7 +35,7 @@ from tests.simulation.world import Scene
 
 INBOX = "measurements"
 SOUND, KILLS, RAISES, NAMED = "sound", "kills", "raises", "named"
-LONGEST_SECONDS = 72 * 3600.0
+MAX_HISTORY_SECONDS = 72 * 3600.0
 DEAD_LETTERS = "dead"
 
 
@@ -119,7 +119,7 @@ class BatchWorld(Scene):
             task = BatchTask(self, number)
             self.scheduler.after(self.random.uniform(0.0, 60.0), task.begin_run)
         try:
-            self.scheduler.play(START + LONGEST_SECONDS, self._is_over)
+            self.scheduler.play(START + MAX_HISTORY_SECONDS, self._is_over)
             return self.violation or self._check()
         finally:
             self.scheduler.end()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.scheduler import Process
 
 MARGIN_SECONDS = 30.0
-MOST_PROBES = 128
+MAX_PROBES = 128
 PROBE_SECONDS = 3600
 Key = tuple[str, str]
 """The ids of inbox and message."""
@@ -148,4 +148,4 @@ class Seen:
     @property
     def probes(self) -> int:
         """How many of them it may meet before it leases no more."""
-        return int(min(MOST_PROBES, 2 ** min(self.attempt - 1, 7)))
+        return int(min(MAX_PROBES, 2 ** min(self.attempt - 1, 7)))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 300.0
 """Time after which Airflow takes a task without heartbeats for dead."""
 TRIGGERER_SECONDS = 30.0
-LONGEST_GAP_SECONDS = 3600.0
+MAX_GAP_SECONDS = 3600.0
 EXPECTED = (WorkflowError, AirflowException, Deferred)
 """What a task may raise; anything else is an error of the package, or of the simulation."""
 
@@ -136,7 +136,7 @@ class Listener:
     def _next_run(self, seconds: float) -> None:
         plan = self.world.plan
         self.current = None
-        self.gap = min(LONGEST_GAP_SECONDS, max(plan.poll_seconds, self.gap * 2 if seconds else 0.0))
+        self.gap = min(MAX_GAP_SECONDS, max(plan.poll_seconds, self.gap * 2 if seconds else 0.0))
         self.world.scheduler.after(
             seconds + self.world.random.uniform(1.0, plan.poll_seconds), self.begin_run
         )

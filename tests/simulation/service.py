@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ATTEMPT_SECONDS = 30.0
 """The longest time of one attempt; a hook waits longer only before it."""
 HURRIED_SECONDS = 5.0
-LONGEST_WAIT_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 NO_EFFECT: dict[str, Callable[[str], WorkflowError]] = {
     "refused": lambda what: TransportError(f"{what}: the connection was refused", sent=False),
     "reset": lambda what: TransportError(f"{what}: the connection was reset", sent=True),
@@ -184,7 +184,7 @@ class Hook:
 
     def _wait_at_rate_gate(self, what: str, process: Process) -> None:
         """Wait before a request is sent, so that a lease that waited is as long as any other."""
-        seconds = self.world.random.uniform(10.0, LONGEST_WAIT_SECONDS)
+        seconds = self.world.random.uniform(10.0, MAX_WAIT_SECONDS)
         if what != "lease":
             process.harm(f"{what}: waits")
         process.delayed_until = self.world.scheduler.now + seconds

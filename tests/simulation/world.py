@@ -24,8 +24,8 @@ from tests.simulation.service import FAULTS
 INBOXES = ("orders", "returns")
 QUIET_SECONDS = 60 * 3600.0
 """The longest time in which everything is done once nothing is disturbed any more."""
-MOST_DELIVERIES = 5
-MOST_TRAFFIC = 20
+MAX_DELIVERIES = 5
+MAX_TRAFFIC = 20
 LOOK_SECONDS = 600.0
 DOOMS = ("kill", "kill", "term", "timeout", "freeze")
 
@@ -204,10 +204,10 @@ class World(Scene):
             self._end(episode)
         self.is_quiet = True
         for (inbox_id, message_id), message in self.messages.items():
-            if not self.plan.ends(message.kind) and self.plan.quarantine_after > MOST_DELIVERIES:
+            if not self.plan.ends(message.kind) and self.plan.quarantine_after > MAX_DELIVERIES:
                 # It is not in the way for days.
                 self.store.messages.set_attributes(
-                    inbox_id, message_id, {"lease_count": self.plan.quarantine_after - MOST_DELIVERIES}
+                    inbox_id, message_id, {"lease_count": self.plan.quarantine_after - MAX_DELIVERIES}
                 )
         self._look_for_quarantined()
         self.note(None, "everything", "quiet from now on")
@@ -216,7 +216,7 @@ class World(Scene):
 
     def _put_another(self, number: int) -> None:
         """Put sound messages from time to time: a rejected message is decided about after one of them."""
-        if number > MOST_TRAFFIC or self._is_done:
+        if number > MAX_TRAFFIC or self._is_done:
             return
         self._put(message_of("t", number))
         self.scheduler.after(

@@ -20,7 +20,7 @@ from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.web.event_stream import Streams
 
 JSON = "application/json"
-MOST_LOGGED = 5000
+MAX_LOGGED_REQUESTS = 5000
 Body = TypeVar("Body", bound=BaseModel)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -76,7 +76,7 @@ class Emulator:
     inboxes: tuple[str, ...] = ()
     holds: HeldRequests = field(default_factory=HeldRequests)
     streams: Streams = field(default_factory=Streams)
-    log: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=MOST_LOGGED))
+    log: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=MAX_LOGGED_REQUESTS))
     counts: Counter[str] = field(default_factory=Counter)
 
     def reset(self) -> None:

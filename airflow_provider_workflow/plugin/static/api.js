@@ -3,7 +3,7 @@
 import { merged } from "./model.js";
 
 const TIMEOUT = 30;
-const LONGEST_WAIT = 300;
+const MAX_WAIT = 300;
 /** In seconds: the service may ask for an hour. */
 const MAX_RETRY_AFTER = 3600;
 /** Longer than answers are kept, in ms. */
@@ -87,7 +87,7 @@ export function limited(most, call) {
 
 /** Seconds until the next request. */
 export const nextDelay = ({ interval, failures, retryAfter }) =>
-  Math.max(Math.min(interval * 2 ** failures, LONGEST_WAIT), retryAfter ?? 0);
+  Math.max(Math.min(interval * 2 ** failures, MAX_WAIT), retryAfter ?? 0);
 
 /**
  * Loads an answer every `interval` seconds while the tab is visible; after `loadAll` on demand only.

@@ -16,8 +16,8 @@ const pathOf = (connection, ...rest) => ["connections", connection, "inboxes", .
 const DEFAULT = "workflow_default";
 const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
 const RESUME = "New events arrive again; dropped ones do not come back.";
-const LONGEST_TEXT = 20000;
-const MOST_SILENT = 10;
+const MAX_TEXT_LENGTH = 20000;
+const MAX_SILENT = 10;
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
 
 function Frame({ feed, children }) {
@@ -94,10 +94,10 @@ function Silent({ sources = [], connection }) {
   const line = ({ inbox, title, why, failing_since: since }) => h("div", { key: title }, "Inbox ",
     inbox ? h(Link, { place: { connection, inbox } }, h("bdi", title)) : h("bdi", title), `: ${why}.`,
     since && h(Fragment, " Its listener first failed ", h(Time, { at: since }), "."));
-  const more = sources.length - MOST_SILENT;
+  const more = sources.length - MAX_SILENT;
   return h("div.box", { role: "alert", style: paint("failed") },
     h("strong", `No events arrive in ${model.counted(sources.length, "inboxes")}`),
-    sources.slice(0, MOST_SILENT).map(line), more > 0 && h("span", `And ${more} more.`));
+    sources.slice(0, MAX_SILENT).map(line), more > 0 && h("span", `And ${more} more.`));
 }
 
 function useSummary(connection, inbox) {
@@ -229,8 +229,8 @@ function Payload({ run }) {
       text && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
     h("pre.mono.scroll", problem?.status === 404
       ? "The DAG run does not exist any more."
-      : problem?.title ?? (answer ? text.slice(0, LONGEST_TEXT) : "…")),
-    text.length > LONGEST_TEXT && h("span.muted.small", "Only its beginning is shown."));
+      : problem?.title ?? (answer ? text.slice(0, MAX_TEXT_LENGTH) : "…")),
+    text.length > MAX_TEXT_LENGTH && h("span.muted.small", "Only its beginning is shown."));
 }
 
 function DeadLetters({ connection, id, place, go, after, say }) {

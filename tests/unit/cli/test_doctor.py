@@ -406,7 +406,7 @@ def test_an_inbox_that_is_not_there(doctor: Doctor) -> None:
 def test_an_account_of_many_inboxes_is_examined_in_part(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_INBOXES", 2)
+    monkeypatch.setattr(module, "MAX_EXAMINED_INBOXES", 2)
     for name in ("a", "b", "c"):
         inbox = doctor.emulator.open_inbox(name)
     doctor.emulator.store.inboxes.force(inbox, "paused", "abandoned")
@@ -420,7 +420,7 @@ def test_an_account_of_many_inboxes_is_examined_in_part(
 def test_an_inbox_of_many_messages_is_counted_in_part_and_says_so(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PAGES", 2)
+    monkeypatch.setattr(module, "MAX_EXAMINED_PAGES", 2)
     doctor.emulator.store.configure(page_size=2)
     doctor.emulator.put("orders", *range(5))
     found = doctor.examine()["inbox orders"]

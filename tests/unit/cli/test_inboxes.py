@@ -129,7 +129,7 @@ def test_messages_are_not_listed_where_there_are_none_or_counts_are_not_asked_fo
 def test_a_long_list_is_counted_in_part_and_says_so(
     cli: Cli, emulator: EmulatorServer, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inboxes, "MOST_INBOXES", 1)
+    monkeypatch.setattr(inboxes, "MAX_COUNTED_INBOXES", 1)
     emulator.open_inbox("invoices")
 
     shown = cli("inbox", "list", "-o", "json")

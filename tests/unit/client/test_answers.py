@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import answers, any_json, api, errors, inboxes
-from airflow_provider_workflow.client.wire import LARGE_BODY, Answer
+from airflow_provider_workflow.client.wire import THREAD_FROM_BYTES, Answer
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -127,7 +127,7 @@ def test_one_message_is_leased_however_large_the_one_before_was(
     assert lease_limits(scripted) == [100, 1]
 
 
-@pytest.mark.parametrize(("name", "large"), [("get_inbox", LARGE_BODY), ("lease_messages", 10_000)])
+@pytest.mark.parametrize(("name", "large"), [("get_inbox", THREAD_FROM_BYTES), ("lease_messages", 10_000)])
 @pytest.mark.parametrize("size", [0, 0.1, 1])
 def test_a_loop_has_large_answers_and_leases_read_beside_it(
     name: str, large: int, size: float, make_send: MakeSender, scripted: ScriptedServer
@@ -157,7 +157,7 @@ def test_large_answers_and_leases_with_a_defect_are_decoded_once_with_turns_for_
     small = b'{"n": [%s{}]}' % objects
 
     assert turns(Answer.json, small) < 100, "as fast as possible"
-    assert turns(Answer.json, small + b" " * LARGE_BODY) > 1000
+    assert turns(Answer.json, small + b" " * THREAD_FROM_BYTES) > 1000
     assert 1000 < turns(answers.lease, b'{"results": [{"payload": [%s1]}, {"payload": ?}]}' % objects) < 2000
 
 

@@ -213,7 +213,7 @@ ENDLESS: dict[str, tuple[Any, Any, int]] = {
 
 @pytest.mark.parametrize("listing", ENDLESS)
 def test_a_listing_that_never_ends_is_an_error(listing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inboxes, "MOST_PAGES", 50)
+    monkeypatch.setattr(inboxes, "MAX_PAGES", 50)
     calls, page, most = ENDLESS[listing]
     read: list[Call[Any]] = []
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_workflow.dispatch.blame import MOST_IN_A_ROW, Blame, Fault, Reason, Refusal
+from airflow_provider_workflow.dispatch.blame import MAX_REJECTIONS_IN_A_ROW, Blame, Fault, Reason, Refusal
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
 
@@ -66,7 +66,7 @@ def test_a_run_of_the_target_beside_a_rejection_shows_that_the_message_is_at_fau
 def test_so_many_new_messages_in_a_row_are_the_fault_of_their_target_again() -> None:
     blame = Blame()
     blame.run_started("a")
-    refusals = [refused(number, "a", 1) for number in range(MOST_IN_A_ROW)]
+    refusals = [refused(number, "a", 1) for number in range(MAX_REJECTIONS_IN_A_ROW)]
     for refusal in refusals[:-1]:
         assert blame.refused(refusal) == []
         assert blame.broken_target(refusal) is None

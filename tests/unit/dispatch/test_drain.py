@@ -87,8 +87,8 @@ def test_no_more_than_max_messages_are_leased_with_those_of_before(bench: Workbe
 
 
 def test_a_task_takes_at_most_10_000_messages(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dispatcher_module.MOST_MESSAGES == 10_000
-    monkeypatch.setattr(dispatcher_module, "MOST_MESSAGES", 3)
+    assert dispatcher_module.MAX_MESSAGES == 10_000
+    monkeypatch.setattr(dispatcher_module, "MAX_MESSAGES", 3)
     bench.put(*"abcde")
     dispatcher = bench.dispatcher(lease_limit=2)
 

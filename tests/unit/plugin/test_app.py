@@ -143,7 +143,7 @@ def test_entry_point_and_provider_name_the_same_plugin() -> None:
 
 STATIC = Path(airflow_provider_workflow.__file__).parent / "plugin" / "static"
 TESTS = Path(__file__).parents[2] / "page"
-MOST_BYTES = 48_000
+MAX_BYTES = 48_000
 MAX_WIDTH = 110
 """Characters of a line, as in Python."""
 NODE = shutil.which("node")
@@ -181,7 +181,7 @@ def test_the_page_stays_small():
     sizes = {each.name: each.stat().st_size for each in STATIC.glob("*.js")}
 
     assert "inboxes.js" in sizes
-    assert sum(sizes.values()) < MOST_BYTES, sizes
+    assert sum(sizes.values()) < MAX_BYTES, sizes
 
 
 def test_each_module_that_is_imported_is_there_and_each_one_is_imported():
@@ -367,13 +367,13 @@ def test_a_list_of_inboxes_has_at_most_5_pages(connected: EmulatorServer) -> Non
 def test_a_service_whose_answers_trickle_does_not_close_the_page_for_others(
     op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    monkeypatch.setattr(service, "LONGEST_SECONDS", 0.5)
+    monkeypatch.setattr(service, "MAX_ANSWER_SECONDS", 0.5)
     # The first request completes the route in the application; a server does so in its only thread.
     op.get(f"{API}/inboxes/{SOME_ID}")
-    with ScriptedServer() as slow, ThreadPoolExecutor(service.MOST_AT_ONCE) as users:
+    with ScriptedServer() as slow, ThreadPoolExecutor(service.MAX_REQUESTS_AT_ONCE) as users:
         slow.script(TRICKLES[part])
         connect(monkeypatch, connected, host=slow.url, oauth_url=f"{slow.url}/token")
-        inboxes = [SOME_ID[:-1] + str(number) for number in range(service.MOST_AT_ONCE)]
+        inboxes = [SOME_ID[:-1] + str(number) for number in range(service.MAX_REQUESTS_AT_ONCE)]
         answers = list(users.map(lambda inbox: op.get(f"{API}/inboxes/{inbox}"), inboxes))
 
     assert [(answer.status_code, error_of(answer)) for answer in answers] == [(504, "timeout")] * 8

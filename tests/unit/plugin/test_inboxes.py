@@ -155,7 +155,7 @@ def test_a_list_counts_the_runs_of_the_last_hour_by_their_states(
 
     orders = {"success": 2, "queued": 1, "dead_letter": 1}
     assert listed() == {"orders": orders, "parcels": {"queued": 1}, "alarms": {}}
-    monkeypatch.setattr(page, "MOST_COUNTED", 1)
+    monkeypatch.setattr(page, "MAX_COUNTED_RUNS", 1)
     assert listed() == {"orders": {"dead_letter": 1}, "parcels": None, "alarms": None}
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
-from airflow_provider_workflow.plugin.responses import LONGEST_FIELD, PageError, invalid
-from airflow_provider_workflow.plugin.service import MOST_AT_ONCE, MOST_KEPT, Key
+from airflow_provider_workflow.plugin.responses import MAX_FIELD_LENGTH, PageError, invalid
+from airflow_provider_workflow.plugin.service import MAX_CACHED_ITEMS, MAX_REQUESTS_AT_ONCE, Key
 from tests.unit.cli.burying import INBOX_ID, PAYLOAD, Burying, start
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
@@ -37,7 +37,7 @@ class Fetching:
         self.begun = 0
         self._began = threading.Semaphore(0)
         self._results: list[Future[Any]] = []
-        self._pool = ThreadPoolExecutor(2 * MOST_AT_ONCE)
+        self._pool = ThreadPoolExecutor(2 * MAX_REQUESTS_AT_ONCE)
 
     def fetch(self) -> Any:
         result: Future[Any] = Future()
@@ -121,16 +121,16 @@ def test_what_a_change_makes_wrong_is_forgotten() -> None:
 
 def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
     first = fetching.start()
-    others = [fetching.ask() for _ in range(MOST_AT_ONCE - 1)]
+    others = [fetching.ask() for _ in range(MAX_REQUESTS_AT_ONCE - 1)]
 
     fetching.bring({"n": "a"})
 
-    assert [each.result(TIMEOUT) for each in (first, *others)] == [{"n": "a"}] * MOST_AT_ONCE
+    assert [each.result(TIMEOUT) for each in (first, *others)] == [{"n": "a"}] * MAX_REQUESTS_AT_ONCE
     assert fetching.begun == 1
 
 
 def test_at_most_8_requests_are_in_progress_and_none_queues(fetching: Fetching) -> None:
-    for number in range(MOST_AT_ONCE):
+    for number in range(MAX_REQUESTS_AT_ONCE):
         fetching.start(("a connection", str(number)))
 
     for key in (("a connection", "0"), ("another", "9")):
@@ -139,7 +139,7 @@ def test_at_most_8_requests_are_in_progress_and_none_queues(fetching: Fetching) 
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "busy", 1)
     with pytest.raises(PageError), service.slot():
         raise AssertionError
-    assert fetching.begun == MOST_AT_ONCE == 8
+    assert fetching.begun == MAX_REQUESTS_AT_ONCE == 8
 
 
 def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clock: FakeClock) -> None:
@@ -159,17 +159,17 @@ def test_what_is_kept_has_a_limit_of_items_and_what_was_used_last_stays(fake_clo
     for number in range(1_000):
         service.cached((*KEY, str(number)), lambda number=number: again(number))  # type: ignore[misc]
 
-    assert 0 < 1_000 - len(fetched) <= MOST_KEPT // 500
-    huge = {"inboxes": 2 * MOST_KEPT * ["an inbox"]}
+    assert 0 < 1_000 - len(fetched) <= MAX_CACHED_ITEMS // 500
+    huge = {"inboxes": 2 * MAX_CACHED_ITEMS * ["an inbox"]}
     assert service.cached((*KEY, "huge"), lambda: huge) == huge
 
 
 def test_a_slot_is_free_again_after_an_error_that_nobody_expected() -> None:
-    for _ in range(2 * MOST_AT_ONCE):
+    for _ in range(2 * MAX_REQUESTS_AT_ONCE):
         with pytest.raises(ZeroDivisionError):
             service.cached(KEY, lambda: 1 // 0)
     with ExitStack() as held:
-        for _ in range(MOST_AT_ONCE):
+        for _ in range(MAX_REQUESTS_AT_ONCE):
             held.enter_context(service.slot())
 
 
@@ -206,7 +206,7 @@ def is_sound(value: Any) -> bool:
         return len(value) <= 700 and all(isinstance(each, dict) and is_sound(each) for each in value)
     if isinstance(value, str):
         # For half of a surrogate pair a browser cannot make an address.
-        return len(value) <= LONGEST_FIELD and not re.search("[\ud800-\udfff]", value)
+        return len(value) <= MAX_FIELD_LENGTH and not re.search("[\ud800-\udfff]", value)
     return value is None or type(value) is bool or (type(value) is int and 0 <= value < 2**53)
 
 
@@ -295,7 +295,7 @@ ASKED = st.sampled_from(["\0", "a\0b", "x" * 5000, "a b", "%", "?", "#", "..", "
 @tries(15)
 @given(value=ASKED)
 @example(value="\0")
-@example(value="x" * (LONGEST_FIELD + 1))
+@example(value="x" * (MAX_FIELD_LENGTH + 1))
 def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, value: str) -> None:
     forget()
     part = quote(value, safe="")
@@ -310,7 +310,7 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
         found = op.get(path)
         assert found.status_code in (200, 307, 400, 403, 404), (path, found.status_code)
         json.loads(found.content, parse_constant=no_number)
-        if "\0" in value or len(value) > LONGEST_FIELD:
+        if "\0" in value or len(value) > MAX_FIELD_LENGTH:
             assert (found.status_code, found.json()["error"]["code"]) == (400, "invalid"), path
     assert connected
 

@@ -17,7 +17,7 @@ from tests.unit.workbench import Workbench
 
 pytest.importorskip("airflow.triggers.shared_stream", reason="Airflow acknowledges asset events since 3.3")
 
-from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, MOST_UNSETTLED
+from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, MAX_UNSETTLED_BATCHES
 
 
 def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -105,7 +105,7 @@ async def test_while_airflow_stores_nothing_only_a_few_leases_are_held(
     bench.put(*(f"m{number}" for number in range(20)))
     triggerer.start(event_trigger(lease_limit=1))
     await held_clock.elapse(200)
-    assert bench.service.summary("orders")["counters"]["leases"] == MOST_UNSETTLED
+    assert bench.service.summary("orders")["counters"]["leases"] == MAX_UNSETTLED_BATCHES
 
     await triggerer.work(100)
     assert len(triggerer.stored_ids()) == 20
@@ -125,7 +125,7 @@ async def test_an_inbox_that_is_being_deleted_is_left_for_the_new_one_of_its_nam
 async def test_the_events_of_a_lease_are_closer_than_those_of_two(
     bench: Workbench, triggerer: Triggerer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_workflow.triggers.event_producer.LARGEST_EVENT", 1)
+    monkeypatch.setattr("airflow_provider_workflow.triggers.event_producer.MAX_EVENT_LENGTH", 1)
     bench.put(*"abcd")
     triggerer.start(event_trigger(min_interval=300))
     await triggerer.work(30)

@@ -19,7 +19,7 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.notice import (
-    MOST_PAGES,
+    MAX_WATCHED_PAGES,
     NoticeSchedule,
     WorkflowInboxNoticeTrigger,
 )
@@ -315,7 +315,7 @@ async def test_of_a_longer_list_ten_pages_are_read_and_there_is_a_notice_a_minut
     assert (len(notices), notices[0]) == (5, 0)
     # A poll for the state of the inbox, at a random moment, delays the next one by a second at most.
     assert all(60 <= later - sooner <= 61 for sooner, later in pairwise(notices))
-    assert max(day.pages) == MOST_PAGES
+    assert max(day.pages) == MAX_WATCHED_PAGES
     assert bench.service.count("lease") == 0
 
 
