@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    # The type of a function with ``@task``; a decorator of a provider returns it.
+    from airflow.sdk.bases.decorator import Task as Task
     from sqlalchemy.orm import Session
 
 PARENT_TRACE = "airflow/dagrun_parent_trace_context"

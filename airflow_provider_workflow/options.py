@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client.arguments import filled, within
 from airflow_provider_workflow.limits import DEAD_LETTER_AFTER
+
+Choice = TypeVar("Choice", bound=str)
 
 SAME_DAG = "dead_letter_dag_id must name another DAG than trigger_dag_id, which rejects the messages"
 NO_TARGET = "trigger_dag_id must name at least one DAG, as a string or as the keys of a dictionary"
@@ -58,7 +60,7 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
     )
 
 
-def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
+def check_choice(field: str, value: Choice, choices: tuple[str, ...]) -> Choice:
     """
     :raises ValueError: the value is not one of ``choices``.
     """
@@ -68,8 +70,8 @@ def check_choice(field: str, value: str, choices: tuple[str, ...]) -> str:
 
 
 def check_acknowledge(
-    acknowledge: str | None, trigger_dag_id: Any, max_unfinished_runs: int | None
-) -> str | None:
+    acknowledge: Literal["auto", "manual"] | None, trigger_dag_id: Any, max_unfinished_runs: int | None
+) -> Literal["auto", "manual"] | None:
     """
     How messages are acknowledged; None if that is done after their runs were started.
 
@@ -85,7 +87,7 @@ def check_acknowledge(
         return None
     if max_unfinished_runs is not None:
         raise ValueError("max_unfinished_runs needs trigger_dag_id")
-    mode = "auto" if acknowledge is None else acknowledge
+    mode: Literal["auto", "manual"] = "auto" if acknowledge is None else acknowledge
     chosen = check_choice("acknowledge", mode, ("auto", "manual"))
     if chosen == "auto" and airflow_release() < (3, 3):
         raise needs('acknowledge="auto"', 'give trigger_dag_id, or acknowledge="manual"')
@@ -181,7 +183,10 @@ def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:
 
 
 def check_dead_letters(
-    dead_letter_dag_id: str | None, dead_letter_after: int, unmatched: str, targets: Any
+    dead_letter_dag_id: str | None,
+    dead_letter_after: int,
+    unmatched: Literal["lease", "dead_letter"],
+    targets: Any,
 ) -> None:
     """
     :raises ValueError: an argument is invalid, or contradicts another one; the text names it.

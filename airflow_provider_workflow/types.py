@@ -82,15 +82,15 @@ class Counted(TypedDict):
     ids: list[str]
 
 
-class DispatchResult(TypedDict, total=False):
+class DispatchResult(TypedDict):
     """
     The result of a dispatch: the inbox, and the messages by outcome.
 
     ``existing`` messages were delivered before and have their run; a ``repeated`` message has the business
-    key of another message that has it.
+    key of another message that has it. There is no ``inbox_id`` if the inbox had no messages.
     """
 
-    inbox_id: str
+    inbox_id: NotRequired[str]
     started: Counted
     existing: Counted
     repeated: Counted

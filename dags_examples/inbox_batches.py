@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 def store_measurements():
     # Called batch after batch until the inbox is empty. A batch is acknowledged after the function returned.
     @task.workflow_inbox(inbox="measurements", batch_size=100)
-    def store(messages):
+    def store(messages=None):
         failed = [message["id"] for message in messages if "value" not in message["payload"]]
         for message in messages:
             if message["id"] not in failed:

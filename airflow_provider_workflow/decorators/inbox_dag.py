@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import jinja2
 from airflow.sdk import DAG, AssetWatcher, BaseOperator, Param, TaskGroup, dag
@@ -20,8 +20,11 @@ from airflow_provider_workflow.types import Message
 
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import Unpack
 
     from airflow.sdk import Context
+
+    from airflow_provider_workflow.arguments import InboxDagArguments, SensorArguments
 
 NAME = "message"
 """The entry of a run's conf, and the param that has the example."""
@@ -67,11 +70,11 @@ def inbox_dag(
     inbox: str,
     *,
     dag_id: str | None = None,
-    listener: str = "notice",
+    listener: Literal["notice", "sensor"] = "notice",
     listener_dag_id: str | None = None,
-    listener_args: Mapping[str, Any] | None = None,
+    listener_args: SensorArguments | Mapping[str, Any] | None = None,
     example: Any = None,
-    **arguments: Any,
+    **arguments: Unpack[InboxDagArguments],
 ) -> Callable[[Callable[[Any], Any]], DAG]:
     """
     Make a DAG of a function, and a listener that starts one run of it for each message of an inbox.

@@ -31,10 +31,16 @@ from airflow_provider_workflow.operators.base import (
 from airflow_provider_workflow.options import check_dead_letters, check_string, rendered
 
 if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import TaskDecorator
+    from typing import Concatenate, ParamSpec, TypeVar, Unpack
+
     from airflow.sdk import Context
 
+    from airflow_provider_workflow.airflow_internals import Task
+    from airflow_provider_workflow.arguments import BatchArguments
     from airflow_provider_workflow.dispatch.batch_outcomes import BatchResult
+
+    Others = ParamSpec("Others")
+    Returned = TypeVar("Returned")
 
 __all__ = ["MessagesFailed", "WorkflowInboxDecoratedOperator", "workflow_inbox_task"]
 
@@ -211,18 +217,19 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
 
 
 def workflow_inbox_task(
-    python_callable: Callable[..., Any] | None = None, multiple_outputs: bool | None = None, **kwargs: Any
-) -> TaskDecorator:
+    python_callable: Callable[..., Any] | None = None, **kwargs: Unpack[BatchArguments]
+) -> Callable[[Callable[Concatenate[Any, Others], Returned]], Task[Others, Returned]]:
     """
-    What ``@task.workflow_inbox`` calls.
+    The same as ``@task.workflow_inbox``, with types: editors and type checkers know the arguments.
+
+    Airflow's types accept any decorator of ``task``, with any arguments. For a type checker the task takes
+    the parameters of the function but the first one, which must be ``messages``.
 
     :param python_callable: the function, if the decorator has no arguments.
-    :param multiple_outputs: whether each key of the result is an XCom of its own.
     :param kwargs: arguments of ``WorkflowInboxDecoratedOperator``.
     """
-    return task_decorator_factory(
+    return task_decorator_factory(  # type: ignore[return-value]  # more than Airflow's types say
         python_callable=python_callable,
-        multiple_outputs=multiple_outputs,
         decorated_operator_class=WorkflowInboxDecoratedOperator,
         **kwargs,
     )

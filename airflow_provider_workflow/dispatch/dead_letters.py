@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import any_json
@@ -48,7 +48,7 @@ class DeadLetterRules:
 
     dag_id: str
     after: int = 3
-    unmatched: str = "lease"
+    unmatched: Literal["lease", "dead_letter"] = "lease"
 
     def is_due(self, delivery: Delivery, fault: Fault) -> bool:
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from airflow.providers.common.compat.sdk import (
     AirflowException,
@@ -221,15 +221,15 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
         trigger_dag_id: str | Mapping[str, str] | None,
         max_messages: int | None = None,
         max_unfinished_runs: int | None = None,
-        on_rejected: str = "fail",
-        on_paused: str = "fail",
+        on_rejected: Literal["fail", "log"] = "fail",
+        on_paused: Literal["fail", "log", "wait"] = "fail",
         match: str | None = None,
         once_per: str | None = None,
         trace_context: str | None = None,
         schema: Any = None,
         dead_letter_dag_id: str | None = None,
         dead_letter_after: int = 3,
-        unmatched: str = "lease",
+        unmatched: Literal["lease", "dead_letter"] = "lease",
         lease_limit: int = 100,
         lease_seconds: int = 300,
         **kwargs: Any,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
@@ -19,8 +19,11 @@ from airflow_provider_workflow.operators.base import (
 from airflow_provider_workflow.source import SourceError, SourceProblem, problem_of_error, reading_pause
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from airflow.sdk import Context
 
+    from airflow_provider_workflow.arguments import TaskArguments
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.results import Counts
     from airflow_provider_workflow.types import DispatchResult, Lease
@@ -74,6 +77,50 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
     Its arguments are those of :class:`~airflow_provider_workflow.operators.base.DispatchingOperator`;
     ``on_paused`` is ``fail`` or ``log``.
     """
+
+    on_paused: Literal["fail", "log"]
+
+    # Not inherited: the choices of ``on_paused`` are not those of the sensor, and an editor shows them.
+    def __init__(
+        self,
+        *,
+        inbox: str,
+        trigger_dag_id: str | Mapping[str, str],
+        max_messages: int | None = None,
+        max_unfinished_runs: int | None = None,
+        on_rejected: Literal["fail", "log"] = "fail",
+        on_paused: Literal["fail", "log"] = "fail",
+        match: str | None = None,
+        once_per: str | None = None,
+        trace_context: str | None = None,
+        schema: Any = None,
+        dead_letter_dag_id: str | None = None,
+        dead_letter_after: int = 3,
+        unmatched: Literal["lease", "dead_letter"] = "lease",
+        lease_limit: int = 100,
+        lease_seconds: int = 300,
+        workflow_conn_id: str = "workflow_default",
+        **kwargs: Unpack[TaskArguments],
+    ) -> None:
+        super().__init__(
+            inbox=inbox,
+            trigger_dag_id=trigger_dag_id,
+            max_messages=max_messages,
+            max_unfinished_runs=max_unfinished_runs,
+            on_rejected=on_rejected,
+            on_paused=on_paused,
+            match=match,
+            once_per=once_per,
+            trace_context=trace_context,
+            schema=schema,
+            dead_letter_dag_id=dead_letter_dag_id,
+            dead_letter_after=dead_letter_after,
+            unmatched=unmatched,
+            lease_limit=lease_limit,
+            lease_seconds=lease_seconds,
+            workflow_conn_id=workflow_conn_id,
+            **kwargs,
+        )
 
     def execute(self, context: Context) -> DispatchResult:
         """
@@ -204,7 +251,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         return name == plain(self.inbox)
 
 
-def drain_inbox(dispatcher: Dispatcher, *, on_paused: str = "fail") -> tuple[int, str]:
+def drain_inbox(dispatcher: Dispatcher, *, on_paused: Literal["fail", "log"] = "fail") -> tuple[int, str]:
     """
     Start a run for each available message, and acknowledge the messages.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
@@ -48,7 +48,9 @@ class WorkflowGuessOperator(WorkflowOperator):
     template_fields: Sequence[str] = ("description", *WorkflowOperator.template_fields)
     operator_extra_links = (WorkflowEditorLink(),)
 
-    def __init__(self, *, description: str, on_rejected: str = "fail", **kwargs: Any) -> None:
+    def __init__(
+        self, *, description: str, on_rejected: Literal["fail", "skip"] = "fail", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.description = check_string("description", description)
         self.on_rejected = check_choice("on_rejected", on_rejected, ("fail", "skip"))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -82,7 +82,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        on_paused: str = "fail",
+        on_paused: Literal["fail", "wait"] = "fail",
         settle_seconds: float = 0,
         hold_seconds: float = 0,
         alarm: dict[str, Any] | None = None,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, TypedDict
 
-from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
@@ -35,8 +35,7 @@ with DAG("dispatch_orders", schedule="@hourly", start_date=datetime(2025, 1, 1),
 with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1)) as handler:
 
     @task
-    def handle() -> str:
-        conf = get_current_context()["dag_run"].conf or {}
-        return label(conf["message"])
+    def handle(dag_run: Any = None) -> str:
+        return label(dag_run.conf["message"])
 
     handle()

@@ -30,6 +30,7 @@ def check_light(modules: set[str]) -> None:
     """Check that nothing was loaded that only a running task or trigger needs, or another process."""
     assert {name.partition(".")[0] for name in of_ours(modules)} & ONLY_WHERE_IT_RUNS == set()
     assert f"{OURS}.hooks.workflow" not in modules
+    assert f"{OURS}.arguments" not in modules  # for type checkers
     assert modules & HEAVY == set()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import re
 import runpy
 import subprocess
@@ -20,6 +21,7 @@ from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.types import DeadLetter, DispatchResult, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
+from tests.unit.workbench import Workbench
 
 PACKAGE = "airflow_provider_workflow"
 TABLE = (DOCS / "api" / "index.md").read_text().partition("## Import paths")[2]
@@ -101,16 +103,22 @@ LEASED: LeasedMessage = {
 }
 
 
+def errors_in(*files: Path) -> list[str]:
+    """What mypy finds, with the settings of a strict user."""
+    cache = ROOT / ".mypy_cache" / "strict"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}"]
+    done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if " error: " in line]
+
+
 @pytest.mark.slow
 def test_a_type_checker_finds_wrong_fields_and_accepts_the_example(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG)
-    cache = ROOT / ".mypy_cache" / "examples"
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}"]
-    done = subprocess.run([*command, EXAMPLE, wrong], cwd=ROOT, capture_output=True, text=True, check=False)
+    errors = errors_in(EXAMPLE, wrong)
 
-    assert done.stderr == ""
-    errors = [line for line in done.stdout.splitlines() if " error: " in line]
     keys = [re.search(r'TypedDict "(.+)" has no key "(.+)"', error) for error in errors]
     assert [key and key.groups() for key in keys] == [
         ("Message[Order]", "body"),
@@ -122,6 +130,77 @@ def test_a_type_checker_finds_wrong_fields_and_accepts_the_example(tmp_path: Pat
     ]
 
 
+CALLS = """
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from airflow.sdk import task
+
+from airflow_provider_workflow.decorators import inbox_dag
+from airflow_provider_workflow.decorators.workflow_inbox import workflow_inbox_task
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
+from airflow_provider_workflow.types import Message
+
+
+class Order(TypedDict):
+    number: int
+
+
+SHARED: dict[str, Any] = {"max_unfinished_runs": 50}
+OF_TASK = {"retries": 3, "timeout": 60}
+
+
+@inbox_dag("a", listener="sensor", deferrable=True, params={"a": 2}, listener_args=OF_TASK, **SHARED)
+@task
+def handle(message: Message[Order]) -> None:
+    print(message["payload"]["number"])
+
+
+handle.test()
+inbox_dag("a", max_unfinished_run=50)  # wrong
+inbox_dag("a", match=1)  # wrong
+inbox_dag("a", on_paused="skip")  # wrong
+inbox_dag("a", listener="poll")  # wrong
+inbox_dag("a", dagrun_timeout=60)  # wrong
+
+WorkflowInboxSensor(task_id="a", inbox="a", on_paused="wait", timeout=timedelta(hours=1))
+WorkflowInboxSensor(task_id="a", inbox="a", on_paused="log")  # wrong
+WorkflowInboxSensor(task_id="a", inbox="a", acknowledge="none")  # wrong
+WorkflowInboxSensor(task_id="a", inbox="a", poke_interval=5)  # wrong
+WorkflowInboxSensor(task_id="a", inbox="a", poll_interval=2, **SHARED)
+WorkflowInboxSensor.partial(task_id="a", retries=3).expand(inbox=["a", "b"])
+WorkflowInboxDispatchOperator(task_id="a", inbox="a", trigger_dag_id={"b": "id"}, on_paused="log", pool="a")
+WorkflowInboxDispatchOperator(task_id="a", inbox="a", trigger_dag_id="b", on_paused="wait")  # wrong
+WorkflowInboxDispatchOperator(task_id="a", inbox="a", trigger_dag_id="b", retrys=3)  # wrong
+WorkflowInboxDispatchOperator(task_id="a", inbox="a", trigger_dag_id=None)  # wrong
+
+
+@task.workflow_inbox(inbox="a", batch_size=10)
+def store(messages: Any = None) -> None: ...
+
+
+@workflow_inbox_task(inbox="a", batch_size=10, retries=3)
+def store_by_region(messages: list[Message[Order]], region: str) -> None: ...
+
+
+store()
+store_by_region(region="eu")
+store_by_region(region=1)  # wrong
+workflow_inbox_task(inbox="a", batch_size="10")  # wrong
+workflow_inbox_task(batch_size=10)  # wrong
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_finds_wrong_arguments_and_accepts_the_others(tmp_path: Path) -> None:
+    calls = tmp_path / "calls.py"
+    calls.write_text(CALLS)
+
+    wrong = [n for n, line in enumerate(CALLS.splitlines(), start=1) if line.endswith("# wrong")]
+    assert sorted({int(error.split(":")[1]) for error in errors_in(calls)}) == wrong
+
+
 def test_the_example_works() -> None:
     example = runpy.run_path(str(EXAMPLE))
     message = storable(
@@ -131,6 +210,16 @@ def test_the_example_works() -> None:
     assert example["label"](message) == f"{2**70}: a, b"
     report = example["dag"].get_task("report").python_callable
     assert report({"started": {"count": 2, "ids": ["a", "b"]}}) == "2 orders"
+
+
+def test_the_example_of_typed_batches_works(bench: Workbench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    bench.service.open_inbox("measurements")
+    bench.service.put("measurements", {"value": 20}, ids=["a"])
+    store = runpy.run_path(str(DOCS / "examples" / "typed_batches.py"))["dag"].get_task("store")
+
+    assert store.execute(bench.context)["processed"]["ids"] == ["a"]
+    assert "eu: 20" in caplog.text
 
 
 def test_a_message_has_the_fields_of_its_type() -> None:

@@ -252,7 +252,7 @@ def test_an_unknown_argument_is_named(arguments: dict[str, Any], text: str) -> N
 def test_every_argument_of_a_listener_can_be_given() -> None:
     of_sensor = arguments_of(WorkflowInboxSensor) - {"trigger_dag_id", "acknowledge"}
 
-    assert {*OF_WAITING["sensor"]} == of_sensor
+    assert {*OF_TASK, *OF_WAITING["sensor"]} == of_sensor
     # Users mean a queue of workers.
     assert {*OF_WAITING["notice"]} == arguments_of(WorkflowInboxNoticeTrigger) - {"queue"}
 
