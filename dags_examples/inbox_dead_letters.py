@@ -3,15 +3,20 @@
 import logging
 from datetime import datetime
 from tempfile import gettempdir
+from typing import Any
 
-from airflow.sdk import ObjectStoragePath, dag, task
+from airflow.sdk import ObjectStoragePath, chain, dag, task
 
 from airflow_provider_workflow.operators.dead_letters import WorkflowDeadLetterReplayOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 log = logging.getLogger(__name__)
 FOLDER = f"{gettempdir()}/dead_payments"  # better a bucket, such as "s3://payments/dead"
-LISTENER = {"schedule": "@continuous", "max_active_runs": 1, "start_date": datetime(2025, 1, 1)}
+LISTENER: dict[str, Any] = {
+    "schedule": "@continuous",
+    "max_active_runs": 1,
+    "start_date": datetime(2025, 1, 1),
+}
 
 
 @dag(**LISTENER, tags=["workflow"], doc_md=__doc__)
@@ -61,7 +66,7 @@ def dead_payment():
 
     # While the DAG rejects the message this is retried, for two and a half days.
     replay = WorkflowDeadLetterReplayOperator(task_id="replay", trigger_dag_id="handle_payment")
-    notify(store()) >> decide() >> [replay, drop()]
+    chain(notify(store()), decide(), [replay, drop()])
 
 
 payment_listener()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-started = Counter()
+started: Counter[str] = Counter()
 
 
 def observe(event):

@@ -1,15 +1,17 @@
 """A mail if the run of a message takes longer than 30 minutes, or if a message waits longer than that."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import DAG, task
-from airflow.sdk.definitions.deadline import AsyncCallback, DeadlineAlert, DeadlineReference
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 LONGEST = timedelta(minutes=30)
-TO = {"to": "on-call@example.com", "html_content": "See the run in Airflow."}
+TO: dict[str, Any] = {"to": "on-call@example.com", "html_content": "See the run in Airflow."}
 
 late_run = DeadlineAlert(
     reference=DeadlineReference.DAGRUN_QUEUED_AT,
@@ -37,7 +39,7 @@ with DAG(
     def check_oldest():
         waiting = ("available", "leased")
         messages = WorkflowHook().list_messages("parcels")
-        created = [each.get("created_at") for each in messages if each["status"] in waiting]
+        created = [each.get("created_at") for each in messages if each.get("status") in waiting]
         latest = datetime.now(UTC) - LONGEST
         late = [each for each in created if each and datetime.fromisoformat(each) < latest]
         if late:

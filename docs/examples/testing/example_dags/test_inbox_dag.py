@@ -21,6 +21,6 @@ def test_a_signup_starts_one_run(workflow_emulator):
     run = DagBag(inbox_dag.__file__).dags["welcome_listener"].test()
 
     assert run.state == "success"
-    (started,) = [each for each in DagRun.find(dag_id="welcome") if signup in each.run_id]
-    assert started.conf["message"]["payload"] == {"name": "Ada"}
+    (conf,) = [each.conf or {} for each in DagRun.find(dag_id="welcome") if signup in each.run_id]
+    assert conf["message"]["payload"] == {"name": "Ada"}
     workflow_emulator.assert_acknowledged("signups", [signup])

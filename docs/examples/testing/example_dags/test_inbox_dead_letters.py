@@ -27,7 +27,7 @@ def test_a_payment_starts_a_run_and_a_message_without_amount_a_dead_letter(workf
 def test_a_dead_letter_is_stored_reported_and_replayed(workflow_emulator, caplog, tmp_path):
     (message_id,) = workflow_emulator.put("payments", {"total": 20})
     payment_listener().test()
-    letter = started("dead_payment", message_id).conf
+    letter = started("dead_payment", message_id).conf or {}
 
     run = dead_payment().test(run_conf={**letter, "folder": str(tmp_path)})
 

@@ -3,6 +3,7 @@
 import json
 import logging
 from types import SimpleNamespace
+from typing import Any
 
 import airflow
 import pytest
@@ -23,7 +24,8 @@ def test_alerts_of_an_event_are_handled(caplog):
     messages = json.dumps([message("a", 1), message("b", 2)])
     event = SimpleNamespace(extra={"payload": {"messages": messages}})
 
-    on_alerts().get_task("handle").python_callable(triggering_asset_events={alerts: [event]})
+    handle: Any = on_alerts().get_task("handle")
+    handle.python_callable(triggering_asset_events={alerts: [event]})
 
     assert "Alert a: {'level': 'error'}" in caplog.text
     assert "Alert b (again): {'level': 'error'}" in caplog.text

@@ -12,8 +12,8 @@ def test_an_order_starts_one_run_with_its_message(workflow_emulator):
     run = order_listener().test()
 
     assert run.state == "success"
-    (started,) = [each for each in DagRun.find(dag_id="handle_order") if order in each.run_id]
-    assert started.conf["message"]["payload"] == {"number": 1}
+    (conf,) = [each.conf or {} for each in DagRun.find(dag_id="handle_order") if order in each.run_id]
+    assert conf["message"]["payload"] == {"number": 1}
     workflow_emulator.assert_acknowledged("orders", [order])
 
 

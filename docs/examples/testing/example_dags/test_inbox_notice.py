@@ -14,10 +14,8 @@ def test_the_watcher_makes_an_event_while_there_are_deliveries(workflow_emulator
     (watcher,) = deliveries.watchers
 
     async def first_event():
-        events = watcher.trigger.run()
-        event = await anext(events)
-        await events.aclose()
-        return event
+        async for event in watcher.trigger.run():
+            return event
 
     assert asyncio.run(first_event()).payload["inbox"] == "deliveries"
 
@@ -32,8 +30,8 @@ def test_a_delivery_starts_one_run(workflow_emulator):
     run = dispatch_deliveries().test()
 
     assert run.state == "success"
-    (started,) = [each for each in DagRun.find(dag_id="handle_delivery") if delivery in each.run_id]
-    assert started.conf["message"]["payload"] == {"number": 1}
+    (conf,) = [each.conf or {} for each in DagRun.find(dag_id="handle_delivery") if delivery in each.run_id]
+    assert conf["message"]["payload"] == {"number": 1}
     workflow_emulator.assert_acknowledged("deliveries", [delivery])
 
 
