@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote
 
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.client.arguments import filled
+from airflow_provider_workflow.client.arguments import require_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -109,6 +109,6 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 def _part(field: str, value: str) -> str:
     """Encode a name as one part of the URI."""
     try:
-        return quote(filled(field, value), safe="")
+        return quote(require_text(field, value), safe="")
     except UnicodeEncodeError:
         raise ValueError(f"{field} cannot be part of a URI: it has a lone surrogate") from None

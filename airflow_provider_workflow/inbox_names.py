@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import suppress
 
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 NAMES: OrderedDict[tuple[str, str], str] = OrderedDict()
 """
@@ -25,9 +25,9 @@ def name_of(inbox: str, conn_id: str) -> str:
     :param conn_id: id of the Airflow connection.
     """
     if (name := NAMES.get((conn_id, inbox))) is None:
-        return plain(inbox)
+        return escaped(inbox)
     remember_name(inbox, conn_id, name)
-    return plain(name)
+    return escaped(name)
 
 
 def remember_name(inbox_id: str, conn_id: str, name: str) -> None:

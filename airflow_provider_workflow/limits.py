@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider_workflow.client.arguments import ANY_NUMBER, LEASE_LIMIT, within
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, LEASE_LIMIT, require_int
 
 TASK_LEASE_SECONDS = (60, 3600)
 """No run is started in the last 30 s of a lease, so a shorter lease would leave no time."""
@@ -33,12 +33,12 @@ class Limits:
     max_unfinished_runs: int | None = None
 
     def __post_init__(self) -> None:
-        within("lease_limit", self.lease_limit, LEASE_LIMIT)
-        within("lease_seconds", self.lease_seconds, TASK_LEASE_SECONDS)
+        require_int("lease_limit", self.lease_limit, LEASE_LIMIT)
+        require_int("lease_seconds", self.lease_seconds, TASK_LEASE_SECONDS)
         if self.max_messages is not None:
-            within("max_messages", self.max_messages, ANY_NUMBER)
+            require_int("max_messages", self.max_messages, ANY_NUMBER)
         if self.max_unfinished_runs is not None:
-            within("max_unfinished_runs", self.max_unfinished_runs, ANY_NUMBER)
+            require_int("max_unfinished_runs", self.max_unfinished_runs, ANY_NUMBER)
 
     def of_returned(self, attempt: int) -> int:
         """

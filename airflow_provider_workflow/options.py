@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, TypeVar
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import filled, within
+from airflow_provider_workflow.client.arguments import require_int, require_text
 from airflow_provider_workflow.limits import DEAD_LETTER_AFTER
 
 Choice = TypeVar("Choice", bound=str)
@@ -34,7 +34,7 @@ def check_string(field: str, value: Any, longest: int | None = None) -> Any:
     :param longest: maximum number of characters.
     :raises ValueError: it is empty, too long, or not a string; the text names the argument.
     """
-    return value if known_later(value) else filled(field, value, longest)
+    return value if known_later(value) else require_text(field, value, longest)
 
 
 def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
@@ -191,7 +191,7 @@ def check_dead_letters(
     """
     :raises ValueError: an argument is invalid, or contradicts another one; the text names it.
     """
-    within("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
+    require_int("dead_letter_after", dead_letter_after, DEAD_LETTER_AFTER)
     check_choice("unmatched", unmatched, ("lease", "dead_letter"))
     if dead_letter_dag_id is None:
         if unmatched == "dead_letter":

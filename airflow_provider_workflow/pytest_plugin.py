@@ -30,7 +30,7 @@ STATE = (
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
     "dispatch.runs._compared",
-    "plugin.service.KEPT",
+    "plugin.service.CACHED_ANSWERS",
 )
 """State that outlives a test: collections, and objects that can be created without arguments."""
 

@@ -90,18 +90,18 @@ class SourceProblem:
     @classmethod
     def of(cls, stored: Any) -> SourceProblem | None:
         """The problem in an event of a trigger or a notice; None if that has none."""
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
         if not isinstance(stored, Mapping):
             return None
-        kind, text = (plain(str(stored.get(name) or "unknown"), MAX_TEXT) for name in ("kind", "text"))
+        kind, text = (escaped(str(stored.get(name) or "unknown"), MAX_TEXT) for name in ("kind", "text"))
         return cls(kind, text)
 
     def described(self) -> dict[str, str]:
         """The problem as JSON, for an event."""
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
-        return {"kind": self.kind, "text": plain(self.text, MAX_TEXT)}
+        return {"kind": self.kind, "text": escaped(self.text, MAX_TEXT)}
 
 
 class SourceError(AirflowException):
@@ -131,12 +131,14 @@ def problem_of(
     :param resume: how to resume it, if not by a command.
     :param recreate: how to delete it and create it again.
     """
-    from airflow_provider_workflow.text import plain
+    from airflow_provider_workflow.text import escaped
 
     status, reason = inbox.get("status"), inbox.get("paused_reason")
-    shown = plain(str(reason or "no reason given"))
+    shown = escaped(str(reason or "no reason given"))
     if status == types.PAUSED:
-        command = f"airflow-workflow inbox resume {shlex.quote(plain(name))} --conn-id {shlex.quote(conn_id)}"
+        command = (
+            f"airflow-workflow inbox resume {shlex.quote(escaped(name))} --conn-id {shlex.quote(conn_id)}"
+        )
         fix = _FIXES_OF_PAUSE.get(str(reason), _FIX_OF_OTHER_PAUSE)
         fix = fix.format(resume=resume or command, recreate=recreate)
         text = f"Inbox {name!r} is paused ({shown}), and new events are dropped. What to do: {fix}"

@@ -7,8 +7,8 @@ which function is for what:
 ========================================= =========================================================
 where the string goes                     function
 ========================================= =========================================================
-log line, error                           ``plain``: other characters are escaped, so none is lost
-event of a trigger, XCom: one string      ``plain``
+log line, error                           ``escaped``: other characters are escaped, so none is lost
+event of a trigger, XCom: one string      ``escaped``
 XCom: a JSON value with its strings       ``for_xcom``: changes only what Airflow cannot store
 explanation of the service in an error    ``one_line``: line breaks become spaces
 conf of a dead letter; comparison of ids  ``ascii_of``: the same in every database
@@ -17,7 +17,7 @@ the page                                  ``for_page``: what JSON and UTF-8 can 
 value of a tag of a metric                ``safe``: letters, digits and ``_.-``
 address in an error or a log line         ``host_of``: without the path and the query
 number with its noun                      ``counted``
-table of the command line                 ``cell`` in ``cli/output.py``: masked, and ``plain``
+table of the command line                 ``cell`` in ``cli/output.py``: masked, and ``escaped``
 ========================================= =========================================================
 
 What may quote a secret is masked before: by ``client/secrets.py`` in answers of the service, by Airflow in
@@ -35,7 +35,7 @@ MAX_TAG_LENGTH = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def plain(text: str, longest: int = 300) -> str:
+def escaped(text: str, longest: int = 300) -> str:
     """
     A string of the service, escaped so that it is safe in an error, a log line, an event or an XCom.
 
@@ -54,7 +54,7 @@ def one_line(text: str) -> str:
 
 def ascii_of(text: str, longest: int = 300) -> str:
     """One line of printable ASCII; a longer one is truncated."""
-    return plain(text, len(text)).encode("ascii", "backslashreplace").decode()[:longest]
+    return escaped(text, len(text)).encode("ascii", "backslashreplace").decode()[:longest]
 
 
 def quoted(text: str, longest: int = 120) -> str:
@@ -66,7 +66,7 @@ def quoted(text: str, longest: int = 120) -> str:
 
     :param longest: maximum number of characters; a longer one is truncated.
     """
-    without_end = plain(text, longest).replace("`", r"\x60")
+    without_end = escaped(text, longest).replace("`", r"\x60")
     return f"`{without_end[:longest]}`"
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from benchmarks.results import Row, compared, in_turns
 from benchmarks.sqs import queues
 from benchmarks.stage import epoch, stage
-from benchmarks.timed import PIPE_VARIABLE, tell
+from benchmarks.timed import PIPE_VARIABLE, notify
 from tools.local_airflow import LocalAirflow
 
 ROUNDS, QUICK_ROUNDS = 50, 1
@@ -52,7 +52,7 @@ def run(*, quick: bool) -> list[Row]:
             time.sleep(IDLE_SECONDS)
             puts: dict[str, Callable[[], object]] = {
                 **{name: partial(service.put, name, {"number": 1}) for name in OURS},
-                "floor": lambda: tell(pipe),
+                "floor": lambda: notify(pipe),
                 "queue": lambda: sqs.send(queue, {"number": 1}),
             }
             ways = {name: partial(_seconds, airflow, f"{name}_target", put) for name, put in puts.items()}

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 from tools.demo_messages import STEPS, Messages, Row
 
 SHOWN = 14
@@ -100,4 +100,4 @@ def chosen(rows: dict[str, Row], maximum: int = SHOWN) -> dict[str, Row]:
 
 def glimpse(payload: Any) -> str:
     """The beginning of a payload, in one printable line."""
-    return plain(json.dumps(payload, ensure_ascii=False), GLIMPSE)
+    return escaped(json.dumps(payload, ensure_ascii=False), GLIMPSE)

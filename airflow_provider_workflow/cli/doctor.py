@@ -27,7 +27,7 @@ from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, in
 from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 from airflow_provider_workflow.source import problem_of
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
@@ -55,7 +55,7 @@ class Finding(NamedTuple):
 
 
 @dataclass
-class Subject:
+class Examination:
     """
     A connection that is examined; checks set ``hook`` and ``inboxes`` for later ones.
 
@@ -115,7 +115,7 @@ def _print(finding: Finding) -> None:
     from rich.text import Text
 
     lines = [f"{finding.check}: {finding.detail}", *([f"-> {finding.fix}"] if finding.fix else [])]
-    shown = "\n         ".join(plain(output.masked(line), MAX_LINE_LENGTH) for line in lines)
+    shown = "\n         ".join(escaped(output.masked(line), MAX_LINE_LENGTH) for line in lines)
     text = Text.assemble((f"{finding.status:8}", STYLES[finding.status]), f" {shown}")
     console = airflow_internals.console(output.WIDTH)
     with console.capture() as capture:
@@ -134,7 +134,9 @@ def _examine(args: Namespace) -> Iterator[Finding]:
         except Exception as error:  # its text may quote the database's URL
             unread = type(error).__name__
     subjects = [
-        Subject(conn_id, args.inbox, deployed and [use for use in deployed if use.conn_id in (None, conn_id)])
+        Examination(
+            conn_id, args.inbox, deployed and [use for use in deployed if use.conn_id in (None, conn_id)]
+        )
         for conn_id in _connections_of(args, deployed or [])
     ]
     for subject in subjects:
@@ -184,7 +186,7 @@ def _run(check: Callable[[Any], Iterator[Finding]], subject: Any) -> Iterator[Fi
         yield Finding(check.__name__[1:], FAILED, f"the check itself failed: {type(error).__name__}")
 
 
-def _connection(subject: Subject) -> Iterator[Finding]:
+def _connection(subject: Examination) -> Iterator[Finding]:
     """The fields of the connection."""
     subject.hook = WorkflowHook(subject.conn_id)
     settings = subject.hook.settings
@@ -202,11 +204,11 @@ def _connection(subject: Subject) -> Iterator[Finding]:
         yield Finding("tls", WARNING, "certificates are not verified", fix)
 
 
-def _token(subject: Subject) -> Iterator[Finding]:
+def _token(subject: Examination) -> Iterator[Finding]:
     """Client ID, client secret and scope, with a new token of the application."""
     settings = subject.hook.settings
     try:
-        with closing(subject.hook.hurried()) as hook:
+        with closing(subject.hook.for_shutdown()) as hook:
             answer = hook.app_token()
     except WorkflowError as error:
         fix = SCOPE_FIX if getattr(error, "code", None) == "invalid_scope" else error.fix or None
@@ -225,7 +227,7 @@ def _token(subject: Subject) -> Iterator[Finding]:
         yield Finding("token", OK, detail)
 
 
-def _inbox_api(subject: Subject) -> Iterator[Finding]:
+def _inbox_api(subject: Examination) -> Iterator[Finding]:
     """The trigger inbox API, with a user's tokens renewed if they are due."""
     try:
         subject.inboxes = subject.hook.run_once(inboxes.all_inboxes)
@@ -244,7 +246,7 @@ def _inbox_api(subject: Subject) -> Iterator[Finding]:
 
 
 def _missing_inbox(
-    subject: Subject, check: str, detail: str, inbox: str, listed: Sequence[types.Inbox]
+    subject: Examination, check: str, detail: str, inbox: str, listed: Sequence[types.Inbox]
 ) -> Finding:
     meant = _meant(inbox, {name for other in listed for name in _names(other)})
     create = subject.command(f"inbox ensure {shlex.quote(inbox)}")
@@ -257,7 +259,7 @@ def _meant(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _inbox_states(subject: Subject) -> Iterator[Finding]:
+def _inbox_states(subject: Examination) -> Iterator[Finding]:
     """State and messages of the inboxes."""
     listed = subject.inboxes or []
     for inbox in listed[:MAX_EXAMINED_INBOXES]:
@@ -272,7 +274,7 @@ def _inbox_states(subject: Subject) -> Iterator[Finding]:
         yield Finding("inboxes", WARNING, detail, "examine them with --inbox")
 
 
-def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
+def _inbox(subject: Examination, inbox: types.Inbox) -> Finding:
     """State and messages in one line."""
     name = inbox.get("name") or inbox["id"]
     check, quoted = f"inbox {name}", shlex.quote(name)
@@ -303,7 +305,7 @@ def _inbox(subject: Subject, inbox: types.Inbox) -> Finding:
     return Finding(check, status, detail, "; ".join(fixes) or None)
 
 
-def _state(subject: Subject, inbox: types.Inbox, quoted: str) -> tuple[str, str, str | None]:
+def _state(subject: Examination, inbox: types.Inbox, quoted: str) -> tuple[str, str, str | None]:
     """Status, detail and fix for the state of an inbox."""
     status = inbox["status"]
     resume, delete = (subject.command(f"inbox {verb} {quoted}") for verb in ("resume", "delete"))
@@ -399,7 +401,7 @@ def _risks(use: InboxUse, pools: Collection[str]) -> Iterator[tuple[str, str]]:
         yield detail, f"remove do_xcom_push=False {of_task}"
 
 
-def _uses_of(subject: Subject) -> list[InboxUse]:
+def _uses_of(subject: Examination) -> list[InboxUse]:
     """The uses that may be of the examined connection and inbox."""
     uses, names = subject.uses or [], {None, subject.inbox}.union(*map(_names, subject.inboxes or []))
     return [use for use in uses if subject.inbox is None or use.inbox in names]
@@ -436,7 +438,7 @@ def _problem(role: str, dag_id: str, dag: Any, origin: str) -> Finding | None:
     return None
 
 
-def _listeners(subject: Subject) -> Iterator[Finding]:
+def _listeners(subject: Examination) -> Iterator[Finding]:
     """Inboxes that do not exist, have no listener, or several."""
     if subject.inboxes is None or subject.uses is None:
         return

@@ -11,7 +11,7 @@ from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of, parsed_json
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError, WorkflowError
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 TIMEOUT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 16_000_000
@@ -65,7 +65,7 @@ def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     if problem == NO_INBOX:
         raise NotFoundError(f"no inbox {body['inbox']!r} at {url} (--create makes it)", status=404)
     if received.status == 400 and problem is not None:
-        raise WorkflowError(f"nothing was put: {plain(str(problem))}")
+        raise WorkflowError(f"nothing was put: {escaped(str(problem))}")
     if not isinstance(answer, dict) or not isinstance(answer.get("ids"), list):
         raise not_emulator
     return answer

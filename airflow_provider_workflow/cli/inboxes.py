@@ -13,7 +13,7 @@ from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of, parsed_json
 from airflow_provider_workflow.client import inboxes
-from airflow_provider_workflow.client.arguments import LEASE_LIMIT, NAME_LENGTH, filled, within
+from airflow_provider_workflow.client.arguments import LEASE_LIMIT, NAME_LENGTH, require_int, require_text
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
     LeaseExpiredError,
@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 PAGES = 5
@@ -105,7 +105,7 @@ def ensure(args: Namespace) -> int:
     """
     from airflow_provider_workflow.operators.manage_inbox import settled_inbox, subscription_of
 
-    filled("name", args.name, NAME_LENGTH)
+    require_text("name", args.name, NAME_LENGTH)
     if not args.timeout > 0:
         raise ValueError(f"--timeout must be above 0, not {args.timeout:g}")
     inputs = _json_object(args.inputs)
@@ -244,11 +244,11 @@ def _message_row(message: types.ListedMessage) -> dict[str, Any]:
 
 def lease(args: Namespace) -> int:
     """Lease messages, if there are any."""
-    within("--limit", args.limit, LEASE_LIMIT)
+    require_int("--limit", args.limit, LEASE_LIMIT)
     try:
         leased = hook_of(args).lease_messages(args.inbox, args.limit, args.lease_seconds)
     except InboxPausedError as paused:
-        output.note(f"There is nothing to lease (the inbox is paused: {plain(paused.paused_reason)}).")
+        output.note(f"There is nothing to lease (the inbox is paused: {escaped(paused.paused_reason)}).")
         return Exit.NOTHING_TO_LEASE
     result = {name: value for name, value in leased.items() if name != "sent_at"}
     status = (leased.get("inbox_attributes") or {}).get("status")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 Row = Mapping[str, Any]
 
@@ -78,7 +78,7 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else any_json.dumped(value, ensure_ascii=False)
-    return plain(masked(text), MAX_CELL_LENGTH)
+    return escaped(masked(text), MAX_CELL_LENGTH)
 
 
 def fields(row: Row) -> list[Row]:
@@ -99,7 +99,7 @@ def write(text: str) -> None:
 def note(text: str) -> None:
     """Print a line on stderr, with secrets masked."""
     with suppress(BrokenPipeError):  # the exit code has to do
-        print(plain(masked(text), MAX_MESSAGE_LENGTH), file=sys.stderr)
+        print(escaped(masked(text), MAX_MESSAGE_LENGTH), file=sys.stderr)
 
 
 def masked(text: str) -> str:

@@ -27,7 +27,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.client.wire import Answer, Request
-from airflow_provider_workflow.text import host_of, one_line, plain
+from airflow_provider_workflow.text import escaped, host_of, one_line
 from airflow_provider_workflow.types import Template
 
 log = logging.getLogger(__name__)
@@ -394,7 +394,7 @@ def _place(first: Mapping[str, Any]) -> str:
     source = source if isinstance(source, dict) else {}
     names = (_string(source.get(field)) for field in ("pointer", "parameter", "header"))
     name = next(filter(None, names), None)
-    return f" (at {plain(name, MAX_PLACE)})" if name else ""
+    return f" (at {escaped(name, MAX_PLACE)})" if name else ""
 
 
 def _kind(
@@ -426,7 +426,7 @@ def _kind(
 
 def _host(location: str) -> str:
     try:
-        return plain(urlsplit(location).hostname or "another path", 100)
+        return escaped(urlsplit(location).hostname or "another path", 100)
     except ValueError:
         return "an invalid URL"
 

@@ -20,12 +20,12 @@ from airflow_provider_workflow.client.arguments import (
     NAME_LENGTH,
     PAGE_SIZE,
     URL_LENGTH,
-    filled,
     id_list,
     opaque,
     query_params,
+    require_int,
+    require_text,
     segment,
-    within,
 )
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.settings import Settings
@@ -57,8 +57,8 @@ def list_inboxes(
     :param name: only the inbox with this name.
     """
     query = query_params(
-        limit=within("limit", limit, (1, PAGE_SIZE)),
-        offset=within("offset", offset, (0, 10**9)),
+        limit=require_int("limit", limit, (1, PAGE_SIZE)),
+        offset=require_int("offset", offset, (0, 10**9)),
         status=status,
         name=name,
     )
@@ -73,7 +73,7 @@ def _new_inbox(
     if not isinstance(subscription, Mapping):
         raise ValueError("subscription must be an object with app_key and action_key")
     for field in ("app_key", "action_key"):
-        filled(f"subscription.{field}", subscription.get(field, ""))
+        require_text(f"subscription.{field}", subscription.get(field, ""))
     inputs = subscription.get("inputs")
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValueError("subscription.inputs must be an object with the trigger's fields, such as {}")
@@ -85,9 +85,9 @@ def _new_inbox(
     body: dict[str, Any] = {"subscription": {**subscription, "inputs": dict(inputs or {})}}
     if name is not None:
         # Newer servers name it ``key`` (docs/service.md 2).
-        body["name"] = body["key"] = filled("name", name, NAME_LENGTH)
+        body["name"] = body["key"] = require_text("name", name, NAME_LENGTH)
     if notification_url is not None:
-        body["notification_url"] = filled("notification_url", notification_url, URL_LENGTH)
+        body["notification_url"] = require_text("notification_url", notification_url, URL_LENGTH)
     return body
 
 
@@ -107,7 +107,7 @@ def ensure_inbox(
     notification_url: str | None = None,
 ) -> Call[types.Inbox]:
     """Create the inbox with this name, or return the existing one if it has the same subscription."""
-    body = _new_inbox(subscription, filled("name", name, NAME_LENGTH), notification_url)
+    body = _new_inbox(subscription, require_text("name", name, NAME_LENGTH), notification_url)
     return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", answers.inbox, json=body)
 
 
@@ -123,7 +123,7 @@ def get_inbox(inbox_id: str) -> Call[types.Inbox]:
 def update_inbox(inbox_id: str, notification_url: str | None) -> Call[types.Inbox]:
     """Change the notification URL of an inbox; None removes it."""
     if notification_url is not None:
-        filled("notification_url", notification_url, URL_LENGTH)
+        require_text("notification_url", notification_url, URL_LENGTH)
     body = {"notification_url": notification_url}
     return Call("update_inbox", "PATCH", Family.INBOX, _path_to(inbox_id), answers.inbox, json=body)
 
@@ -160,7 +160,7 @@ def list_messages(
     :param limit: messages in the page, 1 to 100; None for the default of the service.
     """
     if limit is not None:
-        within("limit", limit, (1, PAGE_SIZE))
+        require_int("limit", limit, (1, PAGE_SIZE))
     query = query_params(cursor=cursor, limit=limit)
     return Call(
         "list_messages", "GET", Family.INBOX, _path_to(inbox_id, "/messages"), answers.page, query=query
@@ -190,8 +190,8 @@ def lease_messages(
     :param lease_seconds: duration of the lease, 1 to 3600 s; it cannot be extended.
     """
     body = {
-        "lease_seconds": within("lease_seconds", lease_seconds, LEASE_SECONDS),
-        "lease_limit": within("lease_limit", lease_limit, LEASE_LIMIT),
+        "lease_seconds": require_int("lease_seconds", lease_seconds, LEASE_SECONDS),
+        "lease_limit": require_int("lease_limit", lease_limit, LEASE_LIMIT),
     }
     path = _path_to(inbox_id, "/messages/lease")
     return Call(
@@ -252,7 +252,7 @@ def guess(description: str) -> Call[types.Guess]:
         family=Family.GUESS,
         path="/v2/guess",
         read=answers.guess,
-        json={"description": filled("description", description)},
+        json={"description": require_text("description", description)},
         repeatable=False,
     )
 
@@ -272,9 +272,9 @@ def list_templates(
     if isinstance(apps, str):
         raise ValueError("apps must be a list of app names, not one string")
     query = query_params(
-        apps=",".join(filled("apps", app) for app in apps) if apps else None,
-        limit=within("limit", limit, (1, PAGE_SIZE)),
-        offset=within("offset", offset, (0, 10**9)),
+        apps=",".join(require_text("apps", app) for app in apps) if apps else None,
+        limit=require_int("limit", limit, (1, PAGE_SIZE)),
+        offset=require_int("offset", offset, (0, 10**9)),
     )
     return Call("list_templates", "GET", Family.TEMPLATES, "", answers.templates, query=query)
 
@@ -306,7 +306,7 @@ def _token(name: str, form: Mapping[str, str], *, repeatable: bool) -> Call[type
 
 def app_token(scope: str) -> Call[types.Token]:
     """Request an access token for the application: the client-credentials grant (docs/service.md 9.1)."""
-    form = {"grant_type": "client_credentials", "scope": filled("scope", scope)}
+    form = {"grant_type": "client_credentials", "scope": require_text("scope", scope)}
     return _token("app_token", form, repeatable=True)
 
 
@@ -319,15 +319,15 @@ def exchange_code(code: str, redirect_uri: str) -> Call[types.Token]:
     """
     form = {
         "grant_type": "authorization_code",
-        "code": filled("code", code),
-        "redirect_uri": filled("redirect_uri", redirect_uri),
+        "code": require_text("code", code),
+        "redirect_uri": require_text("redirect_uri", redirect_uri),
     }
     return _token("exchange_code", form, repeatable=False)
 
 
 def refresh_user_token(refresh_token: str) -> Call[types.Token]:
     """Refresh a user's tokens (docs/service.md 9.1 and 14.3)."""
-    form = {"grant_type": "refresh_token", "refresh_token": filled("refresh_token", refresh_token)}
+    form = {"grant_type": "refresh_token", "refresh_token": require_text("refresh_token", refresh_token)}
     return _token("refresh_user_token", form, repeatable=False)
 
 
@@ -364,9 +364,9 @@ def authorization_url(settings: Settings, *, scope: str, state: str, **prefilled
         "response_type": "code",
         "client_id": settings.client_id,
         "redirect_uri": settings.redirect_uri,
-        "scope": filled("scope", scope),
+        "scope": require_text("scope", scope),
         "response_mode": "query",
-        "state": filled("state", state),
+        "state": require_text("state", state),
         **prefilled,
     }
     return f"{settings.auth_url}/v2/authorize?{urlencode(query)}"

@@ -23,7 +23,7 @@ def query_params(**values: Any) -> dict[str, str]:
     return {name: _encodable(name, str(value)) for name, value in values.items() if value is not None}
 
 
-def within(field: str, value: int, bounds: tuple[int, int]) -> int:
+def require_int(field: str, value: int, bounds: tuple[int, int]) -> int:
     """
     Check that a whole number is within its range.
 
@@ -66,7 +66,7 @@ def intervals(poll_interval: float, max_poll_interval: float) -> tuple[float, fl
     return poll_interval, max_poll_interval
 
 
-def flag(field: str, value: bool) -> bool:
+def require_bool(field: str, value: bool) -> bool:
     """
     Check a boolean: the string ``"False"`` would be truthy.
 
@@ -77,7 +77,7 @@ def flag(field: str, value: bool) -> bool:
     return value
 
 
-def filled(field: str, value: object, longest: int | None = None) -> str:
+def require_text(field: str, value: object, longest: int | None = None) -> str:
     """
     Check that a string is not blank.
 
@@ -99,7 +99,7 @@ def opaque(field: str, value: object) -> str:
 
     :raises ValueError: it is empty or not a string.
     """
-    return value if isinstance(value, str) and value else filled(field, value)
+    return value if isinstance(value, str) and value else require_text(field, value)
 
 
 def _encodable(field: str, value: str) -> str:
@@ -121,7 +121,7 @@ def segment(field: str, value: str) -> str:
 
     :raises ValueError: it is blank, "." or "..", or has a lone surrogate.
     """
-    if _encodable(field, filled(field, value)) in (".", ".."):
+    if _encodable(field, require_text(field, value)) in (".", ".."):
         # HTTP libraries resolve these even when they are percent-encoded.
         raise ValueError(f"{field} cannot be {value!r}")
     return _quoted(value)

@@ -29,7 +29,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken
 from airflow_provider_workflow.client.wire import Answer
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
     import aiohttp
@@ -91,7 +91,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                 in_second += events
                 if in_second > MAX_EVENTS:
                     text = f"closed for {REFUSED_SECONDS:.0f} s: over {MAX_EVENTS} events in a second"
-                    log.warning("Event stream of inbox %s: %s", plain(inbox_id), text)
+                    log.warning("Event stream of inbox %s: %s", escaped(inbox_id), text)
                     raise InvalidRequestError(text, status=200)
                 if events:
                     yield True
@@ -116,7 +116,7 @@ async def _refusal_of(
             answer = await answer_of(response, call.limit)
     answer = client.hide(answer, call, token)
     if answer.is_success:
-        kind = plain(answer.headers.get("content-type", "no content type"), 100)
+        kind = escaped(answer.headers.get("content-type", "no content type"), 100)
         request = request_of(call.name)
         text = f"{request} was answered with {answer.status} and no event stream ({kind})"
         refused = WorkflowAPIError(text, status=answer.status)
@@ -175,10 +175,10 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
                     failures = 0 if has_events else failures
         except WorkflowError as fault:
             error = fault
-            log.debug("Event stream of inbox %s: %s", plain(inbox_id), fault)
+            log.debug("Event stream of inbox %s: %s", escaped(inbox_id), fault)
         except Exception as fault:
             if failures == 0:
-                log.warning("Event stream of inbox %s broke: %s", plain(inbox_id), type(fault).__name__)
+                log.warning("Event stream of inbox %s broke: %s", escaped(inbox_id), type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
         failures += 1
         await clock.async_sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections

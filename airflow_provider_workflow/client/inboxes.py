@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.arguments import ANY_NUMBER, PAGE_SIZE, filled, within
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, PAGE_SIZE, require_int, require_text
 from airflow_provider_workflow.client.call import Call, Send
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError
 from airflow_provider_workflow.types import DELETING
@@ -50,7 +50,7 @@ async def at_inbox(send: Send, inbox: str, make: Callable[[str], Call[T]]) -> T:
     :param make: returns the call for an inbox id; called first to check its arguments.
     :raises NotFoundError: there is no such inbox.
     """
-    make(filled("inbox", inbox))
+    make(require_text("inbox", inbox))
     return await send(make(inbox if is_id(inbox) else await look_up(send, inbox)))
 
 
@@ -200,7 +200,7 @@ async def all_templates(send: Send, apps: list[str] | None, limit: int | None) -
     :param limit: maximum number of templates, 1 or more; None for all.
     :raises TransportError: there are more pages.
     """
-    most = MAX_PAGES if limit is None else -(-within("limit", limit, ANY_NUMBER) // PAGE_SIZE)
+    most = MAX_PAGES if limit is None else -(-require_int("limit", limit, ANY_NUMBER) // PAGE_SIZE)
     listed = await pages(
         send,
         partial(api.list_templates, apps, PAGE_SIZE),

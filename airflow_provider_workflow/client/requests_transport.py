@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.connections import (
 )
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.wire import Answer, Body, Request
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 CHUNK = 65_536
 """Bytes that are read at once."""
@@ -139,5 +139,5 @@ def _reason(cause: BaseException) -> str:
         return cause.strerror
     # From http.client; only its text tells it from other errors.
     if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
-        return plain(str(cause))
+        return escaped(str(cause))
     return NOT_HTTP if isinstance(cause, HTTPException) else type(cause).__name__

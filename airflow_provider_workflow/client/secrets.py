@@ -99,8 +99,8 @@ def _of_json(text: str) -> Iterable[str]:
 
 
 def _of_html(secret: str) -> Iterable[str]:
-    escaped = html.escape(secret)
-    return html.escape(secret, quote=False), escaped, escaped.replace("&#x27;", "&#39;")
+    html_form = html.escape(secret)
+    return html.escape(secret, quote=False), html_form, html_form.replace("&#x27;", "&#39;")
 
 
 def _of_base64(secret: bytes) -> Iterable[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.any_json import whole
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
@@ -98,7 +98,7 @@ class Answer:
             with suppress(ValueError, RecursionError):
                 return json.loads(self.body, object_hook=hook, parse_int=parse_int)
         # Raised here, it has no context: the decoder's exceptions contain the body, which may have a token.
-        kind = plain(self.headers.get("content-type", "no content type"), 100)
+        kind = escaped(self.headers.get("content-type", "no content type"), 100)
         raise TransportError(
             f"the answer with status {self.status} has a body that is not JSON"
             f" ({kind}, {len(self.body)} bytes)",
@@ -238,4 +238,4 @@ def _inflated(inflater: Any, chunk: bytes, encoding: str) -> bytes:
 
 
 def _undecodable(encoding: str) -> OSError:
-    return OSError(errno.EILSEQ, f"a body with the encoding {plain(encoding, 20)!r} cannot be decoded")
+    return OSError(errno.EILSEQ, f"a body with the encoding {escaped(encoding, 20)!r} cannot be decoded")

@@ -21,7 +21,7 @@ from airflow.providers.common.compat.sdk import (
     task_decorator_factory,
 )
 
-from airflow_provider_workflow.client.arguments import LEASE_LIMIT, within
+from airflow_provider_workflow.client.arguments import LEASE_LIMIT, require_int
 from airflow_provider_workflow.limits import Limits
 from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
@@ -134,7 +134,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
         op_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        within("batch_size", batch_size, LEASE_LIMIT)
+        require_int("batch_size", batch_size, LEASE_LIMIT)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
         if any(is_lazy(python_callable) for is_lazy in LAZY):
             name = getattr(python_callable, "__name__", python_callable)
@@ -176,7 +176,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
         from airflow.sdk import exceptions
 
         from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
         kwargs = determine_kwargs(self.python_callable, self.op_args, {**context, **self.op_kwargs})
         without_error = tuple(kind for name, kind in vars(exceptions).items() if name in WITHOUT_ERROR)
@@ -187,13 +187,13 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
             try:
                 value = self.python_callable(*self.op_args, **{**kwargs, MESSAGES: messages})
             except MessagesFailed as failed:
-                causes = {id_: plain(cause, MAX_FAILURE_LENGTH) for id_, cause in failed.causes.items()}
+                causes = {id_: escaped(cause, MAX_FAILURE_LENGTH) for id_, cause in failed.causes.items()}
                 if unknown := causes.keys() - ids:
                     raise BatchError(
                         self.inbox,
                         f"MessagesFailed names {len(unknown)} ids that are not in the batch, such as"
-                        f" {plain(min(unknown))}. Give ids of messages of this call; nothing of the batch was"
-                        " acknowledged",
+                        f" {escaped(min(unknown))}. Give ids of messages of this call; nothing of the batch"
+                        " was acknowledged",
                     ) from None
                 return causes
             except without_error as error:

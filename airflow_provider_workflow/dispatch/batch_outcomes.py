@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.results import Counts, add
-from airflow_provider_workflow.text import counted, plain
+from airflow_provider_workflow.text import counted, escaped
 from airflow_provider_workflow.types import Counted
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class BatchError(AirflowException):
     """
 
     def __init__(self, inbox: str, text: str) -> None:
-        super().__init__(f"Inbox {plain(inbox)}: {text}")
+        super().__init__(f"Inbox {escaped(inbox)}: {text}")
 
 
 @dataclass
@@ -93,8 +93,8 @@ class Outcomes:
         log.warning(
             "Inbox %s: message %s failed on its delivery number %d, and is redelivered when its lease"
             " expires: %s",
-            plain(self.inbox),
-            plain(delivery.id),
+            escaped(self.inbox),
+            escaped(delivery.id),
             delivery.count,
             cause,
         )
@@ -109,7 +109,7 @@ class Outcomes:
         """Log all counts in one line."""
         log.info(
             "Inbox %s: processed %s in %s; %d failed, new dead letters: %d",
-            plain(self.inbox),
+            escaped(self.inbox),
             counted(self.processed["count"], "message"),
             counted(self.calls, "batch", "batches"),
             len(self.failed),
@@ -140,7 +140,7 @@ class Outcomes:
         }
 
     def _failed_text(self) -> str:
-        shown = [f"{plain(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
+        shown = [f"{escaped(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
         more = "; ..." if len(shown) > MAX_NAMED_MESSAGES else ""
         return (
             f"{counted(len(shown), 'message')} failed without an acknowledgement:"

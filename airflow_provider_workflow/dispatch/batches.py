@@ -300,7 +300,7 @@ class Batches:
         self, lease: HeldLease, delivery: Delivery, cause: str, error: Exception | None
     ) -> None:
         """Make a dead letter of a failed message, or leave it to its lease."""
-        observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        observers.notify("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
         # A function that raises before it has processed any message may be broken for all; then a dead letter
         # on the last safe delivery comes before the call.
         is_at_fault = error is None or self._has_processed

@@ -24,7 +24,7 @@ from airflow_provider_workflow.dispatch.blame import Fault, Reason
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, MessageRuns, Start, run_id_of
-from airflow_provider_workflow.text import ascii_of, plain, quoted
+from airflow_provider_workflow.text import ascii_of, escaped, quoted
 from airflow_provider_workflow.types import DeadLetter as DeadLetter
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class DeadLetters:
             log.error(
                 "Inbox %s: message %s was rejected, and the dead-letter DAG %s rejected it too; it is"
                 " redelivered when its lease expires. First cause: %s. Second cause: %s",
-                plain(self.inbox),
-                plain(delivery.id),
+                escaped(self.inbox),
+                escaped(delivery.id),
                 self.rules.dag_id,
                 cause,
                 error,
@@ -133,11 +133,11 @@ class DeadLetters:
             return False
         self.counts.count("dead_lettered", delivery.id)
         if outcome is Start.STARTED:
-            observers.tell("dead_lettered", inbox=self.inbox, conn_id=conn_id)
+            observers.notify("dead_lettered", inbox=self.inbox, conn_id=conn_id)
             log.warning(
                 "Inbox %s: message %s is a dead letter (%s): started the run %s of the DAG %s. Cause: %s",
-                plain(self.inbox),
-                plain(delivery.id),
+                escaped(self.inbox),
+                escaped(delivery.id),
                 reason,
                 run_id,
                 self.rules.dag_id,

@@ -28,14 +28,14 @@ from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, 
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.rejections import Rejections, check_outlasted_lease
-from airflow_provider_workflow.dispatch.results import Counts, Drained
+from airflow_provider_workflow.dispatch.results import Counts, DrainEnd
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start
 from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
 from airflow_provider_workflow.limits import PROBE_SECONDS, Limits
 from airflow_provider_workflow.source import SourceError
-from airflow_provider_workflow.text import plain, quoted
+from airflow_provider_workflow.text import escaped, quoted
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -124,7 +124,7 @@ class Dispatcher:
         """Targets of which this drain started a run."""
         return self._rejections.blame.started
 
-    def drain(self, lease: HeldLease | None = None) -> Drained:
+    def drain(self, lease: HeldLease | None = None) -> DrainEnd:
         """
         Lease messages and start their runs until the inbox is empty, a limit is reached, or there is no
         capacity.
@@ -143,12 +143,12 @@ class Dispatcher:
         finally:
             if self.counts.handled > handled_before:
                 dag_ids, summary = ", ".join(self.routes.dag_ids), self.counts.summary()
-                log.info("Inbox %s: dispatched to %s: %s", plain(self.inbox), dag_ids, summary)
+                log.info("Inbox %s: dispatched to %s: %s", escaped(self.inbox), dag_ids, summary)
 
-    def _drain(self, lease: HeldLease | None) -> Drained:
+    def _drain(self, lease: HeldLease | None) -> DrainEnd:
         self._ends_at = clock.now() + MAX_DRAIN_SECONDS
         failure: Exception | None = None
-        drained = Drained.LIMIT
+        drained = DrainEnd.LIMIT
         inbox_id = lease.inbox_id if lease is not None else ""
         try:
             if lease is not None:
@@ -163,12 +163,12 @@ class Dispatcher:
         broken = self._rejections.end_drain(self.attempt)
         self._target_error = self._target_error or broken
         self._acknowledge(self.hook, at_the_end=True)
-        if self.reports_quarantine and (drained is Drained.EMPTY or isinstance(failure, SourceError)):
+        if self.reports_quarantine and (drained is DrainEnd.EMPTY or isinstance(failure, SourceError)):
             check_quarantine(self.hook, inbox_id)
         if isinstance(failure, WorkflowError) and failure.transient:
             self.unreachable, failure = failure, None
-            drained = Drained.UNREACHABLE
-        elif failure is None and self._target_error is None and drained is not Drained.EMPTY:
+            drained = DrainEnd.UNREACHABLE
+        elif failure is None and self._target_error is None and drained is not DrainEnd.EMPTY:
             # Last, as it may take as long as a lease.
             failure = self._error_of_source(inbox_id)
         if (cause := self._error_of_drain(failure)) is not None:
@@ -232,20 +232,20 @@ class Dispatcher:
     def _most_messages(self) -> int:
         return min(MAX_MESSAGES, self.limits.max_messages or MAX_MESSAGES)
 
-    def _lease_on(self, inbox_id: str) -> Drained:
+    def _lease_on(self, inbox_id: str) -> DrainEnd:
         """Work on one lease after the other."""
         while True:
             self.task.check()
             has_ended = self._target_error is not None or clock.now() >= self._ends_at
             if has_ended or self.counts.handled >= self._most_messages:
-                return Drained.LIMIT
+                return DrainEnd.LIMIT
             if self._rejections.blame.probes_left(self.attempt) <= 0:
-                return Drained.LIMIT
+                return DrainEnd.LIMIT
             count, seconds = self.next_lease()
             if count == 0:
-                return Drained.NO_CAPACITY
+                return DrainEnd.NO_CAPACITY
             if (lease := lease_once(self.hook, inbox_id, count, seconds)) is None:
-                return Drained.EMPTY
+                return DrainEnd.EMPTY
             self._work_on(lease, count)
 
     # Starting
@@ -342,7 +342,7 @@ class Dispatcher:
             self._check(delivery)
             if lease.seconds_left() <= 0:
                 # Airflow may have taken long to answer what it was asked before.
-                log.info("Inbox %s: the lease of message %s has ended", self.inbox, plain(delivery.id))
+                log.info("Inbox %s: the lease of message %s has ended", self.inbox, escaped(delivery.id))
                 return False
             self._record(*(run or (self._start_run(dag_id, delivery, lease), dag_id)), delivery)
         except tuple(REFUSALS) as error:
@@ -361,7 +361,7 @@ class Dispatcher:
         if self.check_payload is not None:
             limited("schema", self.check_payload, delivery.message["payload"])
         if self.routes.has_keys and self.routes.key(delivery.message) is None:
-            observers.tell("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+            observers.notify("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
     def _refuse(self, delivery: Delivery, lease: HeldLease, dag_id: str | None, error: Exception) -> None:
         """
@@ -408,7 +408,7 @@ class Dispatcher:
         else:
             self._found.add(dag_id)
         self.counts.count(outcome.value, delivery.id)
-        observers.tell(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        observers.notify(outcome.value, inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
 
     # Acknowledging
 

@@ -88,7 +88,7 @@ def holding(
         raise
     except BaseException:
         task.holds_lease = False
-        with closing(hook.hurried()) as hurried:
+        with closing(hook.for_shutdown()) as hurried:
             with suppress(WorkflowError):
                 acknowledge(hurried)
             lease.release(hurried, list(unsettled))

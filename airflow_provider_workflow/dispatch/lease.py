@@ -20,7 +20,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import SourceError, problem_of
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class HeldLease:
         :param lease_seconds: the requested length, 1 to 3600 s. It begins when the request was sent.
         :param conn_id: id of the Airflow connection.
         """
-        lease_id = plain(str(answer.get("lease_id") or ""))
+        lease_id = escaped(str(answer.get("lease_id") or ""))
         deliveries: list[Delivery] = []
         for position, message in enumerate(answer.get("results") or [], 1):
             message_id: Any = message.get("id")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
 from airflow_provider_workflow.client import any_json
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.types import Message, Payload
@@ -70,14 +70,14 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
         problem = unstorable(value, name, reserved)
         if problem is None:
             continue
-        result[name] = plain(value, len(value)) if name == "id" and isinstance(value, str) else None
+        result[name] = escaped(value, len(value)) if name == "id" and isinstance(value, str) else None
         if name == "payload":
             result["payload_json"] = any_json.dumped(value)
         log.warning(
             "Inbox %s: message %s has a value that Airflow cannot store: %s. If the value is the payload,"
             " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
             inbox,
-            plain(str(message["id"])),
+            escaped(str(message["id"])),
             problem,
         )
     return result

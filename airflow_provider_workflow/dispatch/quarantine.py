@@ -16,7 +16,7 @@ from airflow_provider_workflow import clock, observers
 from airflow_provider_workflow.client.inboxes import first_messages
 from airflow_provider_workflow.config import quarantine_check_seconds
 from airflow_provider_workflow.inbox_names import name_of
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
@@ -79,9 +79,9 @@ def report_quarantined(messages: Iterable[Mapping[str, Any]], *, inbox: str, con
         log.error(
             "Inbox %s: message %s is in quarantine; it is not delivered again and starts no run",
             name,
-            plain(message_id),
+            escaped(message_id),
         )
-    observers.tell("quarantined", inbox=inbox, conn_id=conn_id, count=len(new))
+    observers.notify("quarantined", inbox=inbox, conn_id=conn_id, count=len(new))
 
 
 def _is_due(conn_id: str, inbox_id: str) -> bool:
@@ -95,5 +95,5 @@ def _is_due(conn_id: str, inbox_id: str) -> bool:
 
 
 def _log_failure(inbox_id: str, conn_id: str, error: Exception) -> None:
-    name, cause = name_of(inbox_id, conn_id), plain(str(error)) or type(error).__name__
+    name, cause = name_of(inbox_id, conn_id), escaped(str(error)) or type(error).__name__
     log.info("Inbox %s: cannot find out whether messages are in quarantine: %s", name, cause)

@@ -30,7 +30,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.payloads import storable, unstorable
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.types import Lease, Message
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Receiver:
             raise
         self._acknowledge(record)
         text = "Inbox %s: received %d messages, stored and acknowledged"
-        log.info(text, plain(self.inbox), len(messages))
+        log.info(text, escaped(self.inbox), len(messages))
         return messages
 
     def lend(self, lease: HeldLease) -> Lease | None:
@@ -106,9 +106,9 @@ class Receiver:
         if lent is not None:
             log.info(
                 "Inbox %s: received %d messages, leased until %s",
-                plain(self.inbox),
+                escaped(self.inbox),
                 len(lent["messages"]),
-                plain(lease.leased_until),
+                escaped(lease.leased_until),
             )
         return lent
 
@@ -123,7 +123,9 @@ class Receiver:
             self.hook.acknowledge_messages(record["inbox_id"], record["lease_id"], ids)
         except (ConflictError, InvalidRequestError, LeaseExpiredError, NotFoundError) as error:
             log.warning(
-                "Inbox %s: the stored messages cannot be acknowledged any more: %s", plain(self.inbox), error
+                "Inbox %s: the stored messages cannot be acknowledged any more: %s",
+                escaped(self.inbox),
+                error,
             )
         with suppress(Exception):  # the next try acknowledges them again, which has no effect
             self._store({**record, "acknowledged": True})
@@ -155,7 +157,7 @@ class Receiver:
                 unsettled.pop(message_id, None)
             if unsettled:
                 text = "Inbox %s: slow checks left no time for %d of %d leased messages; they are released"
-                log.warning(text, plain(self.inbox), len(unsettled), len(lease.deliveries))
+                log.warning(text, escaped(self.inbox), len(unsettled), len(lease.deliveries))
         if not messages:
             return None
         return {
@@ -179,6 +181,8 @@ class Receiver:
             content = storable(delivery.message, inbox=self.inbox, in_xcom=True)
             return cast("Message", content), False
         self.counts.reject(delivery.id, problem)
-        observers.tell("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-        log.warning("Inbox %s: message %s was rejected: %s", plain(self.inbox), plain(delivery.id), problem)
+        observers.notify("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+        log.warning(
+            "Inbox %s: message %s was rejected: %s", escaped(self.inbox), escaped(delivery.id), problem
+        )
         return None, is_late

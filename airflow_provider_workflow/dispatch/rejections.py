@@ -14,7 +14,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.limits import PROBE_SECONDS
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Rejections:
         ):
             return
         text = "Inbox %s: no route takes message %s, which is left to its lease"
-        log.log(self._unmatched_level, text, self.inbox, plain(delivery.id))
+        log.log(self._unmatched_level, text, self.inbox, escaped(delivery.id))
         self._unmatched_level = logging.DEBUG  # of the further ones
 
     def is_undecided(self, delivery: Delivery) -> bool:
@@ -142,15 +142,15 @@ class Rejections:
         if letters.start(refusal.delivery, refusal.dag_id, reason, refusal.cause):
             self.finish(refusal.lease, refusal.delivery.id)
         else:
-            observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
+            observers.notify("rejected", inbox=self.inbox, conn_id=self.conn_id)
 
     def _leave(self, refusal: Refusal) -> None:
         """Leave a message to its lease."""
         message_id, cause = refusal.delivery.id, refusal.cause
         # With a dead-letter DAG there will be a run of that, so the task does not fail.
         self.counts.reject(message_id, cause if self.dead_letters is None else None)
-        observers.tell("rejected", inbox=self.inbox, conn_id=self.conn_id)
-        log.warning("Inbox %s: message %s was rejected: %s", self.inbox, plain(message_id), cause)
+        observers.notify("rejected", inbox=self.inbox, conn_id=self.conn_id)
+        log.warning("Inbox %s: message %s was rejected: %s", self.inbox, escaped(message_id), cause)
 
 
 def target_error(refusals: list[Refusal], attempt: int) -> TargetError:
@@ -175,7 +175,7 @@ def check_outlasted_lease(message_id: str, cause: Exception) -> TargetError:
     It is too late for a dead letter: another process may hold the message by now.
     """
     return TargetError(
-        f"The check of message {plain(message_id)} used up its lease: {cause}. Make the check faster. The"
+        f"The check of message {escaped(message_id)} used up its lease: {cause}. Make the check faster. The"
         f" next try leases single messages, for {PROBE_SECONDS / 3600:g} h each, until it has started a run;"
         " no message is lost."
     )

@@ -151,5 +151,5 @@ class Replay:
         note = f"Message {quoted(message_id)} {of_inbox}, replayed by {origin}"
         if runs.start(dag_id, self.run_id, self.conf, note) is not Start.STARTED:
             return dag_id, Outcome.EXISTING
-        observers.tell("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
+        observers.notify("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
         return dag_id, Outcome.STARTED

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, cast
 
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.types import Counted, DispatchResult
 
 MAX_IDS = 100
 
 
-class Drained(Enum):
+class DrainEnd(Enum):
     """Why a drain ended."""
 
     EMPTY = "the inbox has no more messages"
@@ -66,7 +66,7 @@ class Counts:
 
         :param outcome: ``started``, ``existing``, ``repeated``, ``rejected`` or ``dead_lettered``.
         """
-        shown, rejected = plain(message_id), self.result["rejected"]
+        shown, rejected = escaped(message_id), self.result["rejected"]
         if shown in rejected["ids"]:
             rejected["ids"].remove(shown)
             rejected["count"] -= 1
@@ -81,7 +81,7 @@ class Counts:
         """
         self.count("rejected", message_id)
         if cause is not None and len(self.causes) < MAX_IDS:
-            self.causes[plain(message_id)] = plain(cause)
+            self.causes[escaped(message_id)] = escaped(cause)
 
     def summary(self) -> str:
         """The counts in one line, repeated messages and dead letters only if there are any."""
@@ -103,4 +103,4 @@ def add(counted: Counted, message_id: str) -> None:
     """Count a message, and keep its id if it is one of the first 100."""
     counted["count"] += 1
     if len(counted["ids"]) < MAX_IDS:
-        counted["ids"].append(plain(message_id))
+        counted["ids"].append(escaped(message_id))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
+from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult
@@ -70,7 +71,6 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
     :return: a function that raises ``UnroutableError`` for a message that the expression fails on, and
         ``CheckTooSlowError`` for one on which it takes too long.
     """
-    from airflow_provider_workflow.text import plain
 
     compiled, interpreter = _compile(field, expression), _interpreter()
 
@@ -83,7 +83,7 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
             reason = error if isinstance(error, UnroutableError) else _without_values(error)
-            where = f"{field} ({plain(expression, MAX_EXPRESSION)})"
+            where = f"{field} ({escaped(expression, MAX_EXPRESSION)})"
             raise UnroutableError(f"{where} cannot be evaluated on it: {reason}") from None
 
     return value_of
@@ -201,11 +201,9 @@ def _without_values(error: Exception) -> str:
     """Why an expression fails, without the value, which JMESPath quotes."""
     from jmespath.exceptions import JMESPathTypeError
 
-    from airflow_provider_workflow.text import plain
-
     if isinstance(error, JMESPathTypeError):
         types = " or ".join(map(str, error.expected_types))
-        text = f"{error.function_name}() takes {types}, and was given {plain(str(error.actual_type))}"
+        text = f"{error.function_name}() takes {types}, and was given {escaped(str(error.actual_type))}"
         is_digits = error.actual_type == "string" and "number" in error.expected_types
         return f"{text}; convert it first, by to_number()" if is_digits else text
     return type(error).__name__

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 _ABOUT_ALL_RUNS = (401, 403, 408, 429)
 """Statuses that are about the caller or the API server, not about a run."""
@@ -51,7 +51,7 @@ def error_of(dag_id: str, error: Any, argument: str = "trigger_dag_id") -> Excep
     if status is None and (sentence := _STATUS.match(str(detail.get("message")))):
         status = int(sentence[1])
     reason = _inner(detail).get("reason")
-    reason = plain(reason, _LONGEST_NAME) if isinstance(reason, str) else None
+    reason = escaped(reason, _LONGEST_NAME) if isinstance(reason, str) else None
     said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
     said += param_of(_inner(detail).get("message"))
     if status == 404:
@@ -81,7 +81,7 @@ def param_of(sentence: Any) -> str:
     if not isinstance(sentence, str) or not sentence.startswith(_ABOUT_A_PARAM):
         return ""
     name = sentence.removeprefix(_ABOUT_A_PARAM).partition(":")[0]
-    return f": param {plain(name, _LONGEST_NAME)}"
+    return f": param {escaped(name, _LONGEST_NAME)}"
 
 
 def _detail(error: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_workflow.client import any_json
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.schema_errors import of_keyword, of_pydantic
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 MAX_PATH_LENGTH = 200
 Fault = tuple[Iterable[str | int], str]
@@ -20,7 +20,7 @@ class InvalidPayloadError(ValueError):
 
     def __init__(self, path: Iterable[str | int], reason: str) -> None:
         keys = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path]
-        place = plain("$" + "".join(keys), MAX_PATH_LENGTH)
+        place = escaped("$" + "".join(keys), MAX_PATH_LENGTH)
         super().__init__(f"its payload does not fit the schema: {place}: {reason}")
 
 

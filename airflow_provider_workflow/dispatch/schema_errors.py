@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 MAX_REASON = 100
 TYPES = {
@@ -103,7 +103,7 @@ def of_keyword(keyword: str | None, value: Any) -> str:
         return "not " + " or ".join(TYPES.get(name, "of the type") for name in map(str, names))
     if keyword is None:
         return "not permitted"
-    return plain(KEYWORDS.get(keyword, f"does not fit {keyword}").format(value), MAX_REASON)
+    return escaped(KEYWORDS.get(keyword, f"does not fit {keyword}").format(value), MAX_REASON)
 
 
 def of_pydantic(code: str, context: Mapping[str, Any]) -> str:
@@ -116,4 +116,4 @@ def of_pydantic(code: str, context: Mapping[str, Any]) -> str:
         if code in codes:
             return f"not {name}"
     limits = {name: context.get(name) for name in LIMITS}
-    return plain(PYDANTIC.get(code, code.replace("_", " ")).format(**limits), MAX_REASON)
+    return escaped(PYDANTIC.get(code, code.replace("_", " ")).format(**limits), MAX_REASON)

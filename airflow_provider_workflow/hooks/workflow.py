@@ -96,7 +96,7 @@ class WorkflowHook(BaseHook):
         if "client" in vars(self):
             self.client.close()
 
-    def hurried(self, **options: Any) -> Self:
+    def for_shutdown(self, **options: Any) -> Self:
         """
         A copy that makes one attempt per call, for at most 5 s, and never waits at a rate gate.
 
@@ -117,7 +117,7 @@ class WorkflowHook(BaseHook):
         :param args: further arguments of ``calls``.
         :raises WorkflowError: a call failed.
         """
-        with closing(self.hurried().client) as client:
+        with closing(self.for_shutdown().client) as client:
             return client.run(calls, *args, **options)
 
     @asynccontextmanager
@@ -369,7 +369,7 @@ class WorkflowHook(BaseHook):
         try:
             is_user = self.settings.grant == USER_GRANT
             call: Call[Any] = api.app_token(self.settings.scope) if is_user else api.list_inboxes(limit=1)
-            with closing(self.hurried(tokens=TokenCache()).client) as client:
+            with closing(self.for_shutdown(tokens=TokenCache()).client) as client:
                 client.send(call)
         except ConfigurationError as error:
             return False, str(error)

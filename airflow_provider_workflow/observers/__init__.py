@@ -64,7 +64,7 @@ class Event:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def tell(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) -> None:
+def notify(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) -> None:
     """
     Tell all observers that something happened.
 
@@ -93,7 +93,7 @@ def attempt(what: str, *, facts: dict[str, Any], **more: Any) -> Iterator[None]:
     Tell all observers of an attempt when it is over, with its error if it failed.
 
     :param facts: about it; further ones may be added meanwhile.
-    :param more: see ``tell``.
+    :param more: see ``notify``.
     """
     began_at, error = clock.now(), None
     try:
@@ -102,7 +102,7 @@ def attempt(what: str, *, facts: dict[str, Any], **more: Any) -> Iterator[None]:
         error = failure
         raise
     finally:
-        tell(what, count=0, began_at=began_at, facts=facts, error=error, **more)
+        notify(what, count=0, began_at=began_at, facts=facts, error=error, **more)
 
 
 def trace_context() -> str | None:

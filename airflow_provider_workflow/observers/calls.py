@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.inbox_names import remember_name
-from airflow_provider_workflow.observers import AGE, tell
+from airflow_provider_workflow.observers import AGE, notify
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.call import Call
@@ -41,7 +41,7 @@ def observer(conn_id: str, base_url: str) -> Observer:
         error = outcome if isinstance(outcome, Exception) else None
         answer = outcome if error is None else {}
         if isinstance(error, RateLimitError) and error.status == 429:
-            tell("rate_limited", inbox="", conn_id=conn_id, facts={"family": call.family.value})
+            notify("rate_limited", inbox="", conn_id=conn_id, facts={"family": call.family.value})
         if call.name in NAMING and error is None:
             for inbox in filter(None, answer["results"] if call.name == "list_inboxes" else [answer]):
                 if isinstance(name := inbox.get("name"), str) and name:
@@ -71,7 +71,7 @@ def _tell_of_lease(
         facts = {**facts, AGE: max([0.0, *ages])}
     ids = [str(message.get("id")) for message in messages]
     about = {**about, "message_ids": ids, "facts": facts}
-    tell("leased", count=len(messages), lease_id=answer.get("lease_id"), error=error, **about)
+    notify("leased", count=len(messages), lease_id=answer.get("lease_id"), error=error, **about)
 
 
 def _tell_of_end(call: Call[Any], answer: Mapping[str, Any], error: Exception | None, **about: Any) -> None:
@@ -81,8 +81,8 @@ def _tell_of_end(call: Call[Any], answer: Mapping[str, Any], error: Exception | 
     named = body.get("message_ids") or [str(done.get("id")) for done in results]
     message_ids = list(dict.fromkeys(named))
     about = {**about, "message_ids": message_ids, "lease_id": body.get("lease_id"), "error": error}
-    tell(what, count=len(results), **about)
+    notify(what, count=len(results), **about)
     if what == "acknowledged" and (error is None or isinstance(error, LeaseExpiredError)):
         # A lease may be acknowledged as a whole, without ids.
         missing = max(len(message_ids), 1 if error else 0) - len(results)
-        tell("lease_expired", inbox=about["inbox"], conn_id=about["conn_id"], count=missing)
+        notify("lease_expired", inbox=about["inbox"], conn_id=about["conn_id"], count=missing)

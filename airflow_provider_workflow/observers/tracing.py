@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow_provider_workflow import __version__, clock
 from airflow_provider_workflow.observers import AGE, Event
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 SYSTEM = "workflow_inbox"
 """The attribute ``messaging.system``; attributes of our own begin with ``messaging.workflow_inbox``."""
@@ -43,14 +43,14 @@ def observe(event: Event) -> None:
         links = [trace.Link(trace.get_current_span().get_span_context())]
     operation, kind = OPERATIONS[event.what]
     span = trace.get_tracer("airflow_provider_workflow", __version__).start_span(
-        f"{operation} {plain(event.inbox)}",
+        f"{operation} {escaped(event.inbox)}",
         context,
         kind=trace.SpanKind.CONSUMER if kind == "process" else trace.SpanKind.CLIENT,
         attributes={
             "messaging.system": SYSTEM,
             "messaging.operation.name": operation,
             "messaging.operation.type": kind,
-            "messaging.destination.name": plain(event.inbox),
+            "messaging.destination.name": escaped(event.inbox),
             **_attributes(event),
         },
         links=links,
@@ -78,9 +78,9 @@ def _attributes(event: Event) -> dict[str, Any]:
         facts["lease_id"] = event.lease_id
     for name, fact in facts.items():
         key = name if "." in name else f"messaging.{SYSTEM}.{name}"
-        attributes[key] = plain(fact) if isinstance(fact, str) else fact
+        attributes[key] = escaped(fact) if isinstance(fact, str) else fact
     if event.what == "start_run":
-        attributes["messaging.message.id"] = plain(event.message_ids[0])
+        attributes["messaging.message.id"] = escaped(event.message_ids[0])
     elif event.message_ids:
         attributes["messaging.batch.message_count"] = len(event.message_ids)
     return attributes

@@ -211,7 +211,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
     """Fewer, as a try may use one of a message's few deliveries, and the next run works on what is left."""
     ON_PAUSED: ClassVar[tuple[str, ...]] = ("fail", "log")
     """The values of ``on_paused``."""
-    MAY_START_NONE: ClassVar[bool] = False
+    TARGET_IS_OPTIONAL: ClassVar[bool] = False
     """Whether ``trigger_dag_id`` may be None."""
 
     def __init__(
@@ -236,7 +236,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.limits = Limits(lease_limit, lease_seconds, max_messages, max_unfinished_runs)
-        if trigger_dag_id is None and not self.MAY_START_NONE:
+        if trigger_dag_id is None and not self.TARGET_IS_OPTIONAL:
             raise ValueError(NO_TARGET)
         check_routes(trigger_dag_id, match, once_per, trace_context)
         self.check_payload = check_schema(schema, trigger_dag_id)

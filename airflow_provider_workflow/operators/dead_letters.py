@@ -71,7 +71,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
         from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
         from airflow_provider_workflow.dispatch.run_errors import RunRejected
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
         conf = self.conf if self._has_conf else context["dag_run"].conf
         if not isinstance(conf, Mapping):
@@ -92,8 +92,8 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
             ) from None
         log.info(
             "Message %s of the inbox %s was replayed: the run %s of the DAG %s is %s",
-            plain(replay.conf["message"]["id"]),
-            plain(replay.conf["inbox_id"]),
+            escaped(replay.conf["message"]["id"]),
+            escaped(replay.conf["inbox_id"]),
             replay.run_id,
             dag_id,
             outcome.value,

@@ -243,12 +243,12 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
     def _is_own(self, notice: Mapping[str, Any]) -> bool:
         """Whether a notice may be of this inbox: a DAG may have several."""
         from airflow_provider_workflow.client.inboxes import is_id
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
         name = notice.get("inbox")
         if not isinstance(name, str) or is_id(name) != is_id(self.inbox):
             return True
-        return name == plain(self.inbox)
+        return name == escaped(self.inbox)
 
 
 def drain_inbox(dispatcher: Dispatcher, *, on_paused: Literal["fail", "log"] = "fail") -> tuple[int, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.inbox_names import name_of
-from airflow_provider_workflow.text import host_of, plain
+from airflow_provider_workflow.text import escaped, host_of
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -61,8 +61,8 @@ def _facets(trigger_dag_id: str | Mapping[str, str] | None, result: DispatchResu
 
     dag_ids = [trigger_dag_id] if isinstance(trigger_dag_id, str) else list(trigger_dag_id or ())
     facet = RunFacet().with_additional_properties(
-        inboxId=plain(result["inbox_id"]),
-        dagIds=[plain(dag_id) for dag_id in dag_ids],
+        inboxId=escaped(result["inbox_id"]),
+        dagIds=[escaped(dag_id) for dag_id in dag_ids],
         started=result["started"]["count"],
         startedRunIds=_run_ids(result["started"]["ids"], result["inbox_id"]),
         existing=result["existing"]["count"],

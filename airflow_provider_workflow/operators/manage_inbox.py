@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, flag, seconds
+from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, require_bool, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.operators.base import WorkflowOperator, retries_transient_errors
 from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
@@ -46,7 +46,7 @@ def change_inbox(
     :raises AirflowFailException: the inbox failed to initialize.
     :raises ConflictError: the inbox is in a state that this call cannot change.
     """
-    from airflow_provider_workflow.text import plain
+    from airflow_provider_workflow.text import escaped
 
     try:
         changed = change(inbox)
@@ -55,9 +55,9 @@ def change_inbox(
         _check_initialized(changed, inbox, hook)
         if changed["status"] not in already:
             raise
-        log.info("Inbox %s is %s already; nothing to do", inbox, plain(changed["status"]))
+        log.info("Inbox %s is %s already; nothing to do", inbox, escaped(changed["status"]))
     else:
-        log.info("Inbox %s is %s now", inbox, plain(changed["status"]))
+        log.info("Inbox %s is %s now", inbox, escaped(changed["status"]))
     return changed
 
 
@@ -160,17 +160,17 @@ def settled_inbox(
 
 
 def _name_taken(name: str, subscription: types.Subscription, existing: types.Inbox) -> str:
-    from airflow_provider_workflow.text import plain
+    from airflow_provider_workflow.text import escaped
 
     known = existing.get("subscription")
     requested, taken = (
-        plain(json.dumps(value, sort_keys=True), MAX_SUBSCRIPTION_LENGTH)
+        escaped(json.dumps(value, sort_keys=True), MAX_SUBSCRIPTION_LENGTH)
         if value
         else "not shown by the service"
         for value in (subscription, known)
     )
     return (
-        f"The name {name!r} belongs to inbox {plain(existing['id'])}, which has another subscription."
+        f"The name {name!r} belongs to inbox {escaped(existing['id'])}, which has another subscription."
         f" Requested: {requested}; existing: {taken}."
         " Choose another name, or delete that inbox first."
     )
@@ -326,7 +326,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         self.notification_url = notification_url
         if notification_url is not None:
             check_string("notification_url", notification_url, URL_LENGTH)
-        self.wait_until_active = flag("wait_until_active", wait_until_active)
+        self.wait_until_active = require_bool("wait_until_active", wait_until_active)
         self.timeout = seconds("timeout", timeout)
 
     @retries_transient_errors
@@ -339,7 +339,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         :raises AirflowException: it was not active in time.
         :raises ValueError: a rendered argument has an invalid value.
         """
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
         for field in ("name", "app_key", "action_key"):
             setattr(self, field, rendered(field, getattr(self, field)))
@@ -358,8 +358,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
                 "Inbox %s is paused (%s): new events are dropped until it is resumed"
                 " (WorkflowResumeInboxOperator)",
                 self.name,
-                plain(inbox.get("paused_reason") or "no reason given"),
+                escaped(inbox.get("paused_reason") or "no reason given"),
             )
-        inbox_id, status = plain(inbox["id"]), plain(inbox["status"])
+        inbox_id, status = escaped(inbox["id"]), escaped(inbox["status"])
         log.info("Inbox %s exists: id %s, status %s", self.name, inbox_id, status)
         return _summary(inbox)

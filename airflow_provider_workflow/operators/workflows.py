@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from airflow_provider_workflow.client.arguments import ANY_NUMBER, filled, within
+from airflow_provider_workflow.client.arguments import ANY_NUMBER, require_int, require_text
 from airflow_provider_workflow.client.errors import GuessRejectedError, NotFoundError
 from airflow_provider_workflow.links import WorkflowEditorLink
 from airflow_provider_workflow.operators.base import WorkflowOperator, retries_transient_errors
@@ -19,7 +19,7 @@ from airflow_provider_workflow.options import (
     rendered,
     whole_number,
 )
-from airflow_provider_workflow.text import for_xcom
+from airflow_provider_workflow.text import escaped, for_xcom
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,12 +63,11 @@ class WorkflowGuessOperator(WorkflowOperator):
         :raises AirflowFailException: the description was rejected; the text has the reasons.
         :raises AirflowSkipException: the same, if ``on_rejected`` is ``skip``.
         """
-        from airflow_provider_workflow.text import plain
 
         try:
             guess = self.hook.guess(rendered("description", self.description))
         except GuessRejectedError as error:
-            reason = f"The description describes no workflow: {plain(error.detail)}"
+            reason = f"The description describes no workflow: {escaped(error.detail)}"
             if self.on_rejected == "fail":
                 raise AirflowFailException(reason) from None
             # Airflow's own log line does not give the reason.
@@ -127,7 +126,7 @@ class WorkflowTemplatesOperator(WorkflowOperator):
             # Jinja templates in the list are checked after they are rendered.
             _app_list([app for app in apps if not known_later(app)] if isinstance(apps, list) else apps)
         if limit is not None and not known_later(limit):
-            within("limit", whole_number(limit), ANY_NUMBER)
+            require_int("limit", whole_number(limit), ANY_NUMBER)
 
     @retries_transient_errors
     def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002 Airflow's signature
@@ -162,7 +161,7 @@ def _app_list(apps: Any) -> list[str] | None:
         apps = [app.strip() for app in apps.split(",") if app.strip()]
     if apps is not None and not isinstance(apps, (list, tuple)):
         raise ValueError(f"apps must be a list of app names, not a {type(apps).__name__}")
-    return [filled("apps", app) for app in apps] if apps else None
+    return [require_text("apps", app) for app in apps] if apps else None
 
 
 class WorkflowUnenrollOperator(WorkflowOperator):

@@ -38,7 +38,7 @@ ACTIONS: dict[Action, tuple[str, str | None]] = {
 """HTTP method and entity, as Airflow's auth manager knows what a user may do with a DAG."""
 
 
-class Reader:
+class PageUser:
     """
     A user, for one request, which asks each question once.
 
@@ -96,11 +96,11 @@ class Reader:
         return None
 
 
-async def _reader(user: Annotated[Any, LOGGED_IN]) -> Reader:
-    return Reader(user)
+async def _reader(user: Annotated[Any, LOGGED_IN]) -> PageUser:
+    return PageUser(user)
 
 
-User = Annotated[Reader, Depends(_reader)]
+User = Annotated[PageUser, Depends(_reader)]
 
 
 def run_of(dag_id: str, run_id: str, state: str | None) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def connection(connection_id: str) -> Any:
     raise PageError(404, "no_connection", problem, fix)
 
 
-def connections(reader: Reader) -> list[str]:
+def connections(reader: PageUser) -> list[str]:
     """
     The ids of the connections that a user may read, from the database and the environment.
 

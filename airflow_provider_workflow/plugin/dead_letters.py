@@ -33,10 +33,10 @@ from airflow_provider_workflow.dispatch.replay import (
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
 from airflow_provider_workflow.plugin import access, service
-from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
+from airflow_provider_workflow.plugin.access import INBOX, PageUser, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer, invalid, usable
 from airflow_provider_workflow.plugin.service import Fields, text
-from airflow_provider_workflow.text import plain, quoted
+from airflow_provider_workflow.text import escaped, quoted
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -
     }
 
 
-def _dead_letter(letter: StoredDeadLetter, reader: Reader) -> Fields:
+def _dead_letter(letter: StoredDeadLetter, reader: PageUser) -> Fields:
     run, conf = letter.run, letter.run.conf
     starters = {"operator": "a task", "cli": "the command line"}
     starter = starters.get(run.triggered_by, run.triggered_by)
@@ -119,7 +119,7 @@ def _stored(
     inbox_id: str,
     dag_id: str,
     run_id: str,
-    reader: Reader,
+    reader: PageUser,
 ) -> tuple[StoredRun, Fields]:
     """
     The run of a dead letter of an inbox, and its whole conf.
@@ -193,12 +193,12 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
             title = "Its run exists, in a DAG whose runs you may not read"
             raise PageError(409, "rejected", title, "ask someone who may read them")
         return answer({**run, "outcome": outcome.value})
-    by = plain(reader.name)
-    log.info("Inbox %s: the dead letter %s was replayed by %s", plain(inbox_id), plain(run_id), by)
+    by = escaped(reader.name)
+    log.info("Inbox %s: the dead letter %s was replayed by %s", escaped(inbox_id), escaped(run_id), by)
     return answer({**run_of(dag_id, letter_replay.run_id, None), "outcome": outcome.value})
 
 
-def _check_that_may_start(reader: Reader, dag_ids: Collection[str]) -> None:
+def _check_that_may_start(reader: PageUser, dag_ids: Collection[str]) -> None:
     for dag_id in dag_ids:
         if not reader.may("start runs", dag_id):
             title = f"You may not start runs of the DAG {dag_id}"

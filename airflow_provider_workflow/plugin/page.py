@@ -25,11 +25,11 @@ from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import Entry, Selection, StoredRun
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import access, service
-from airflow_provider_workflow.plugin.access import INBOX, Reader, User, run_of
+from airflow_provider_workflow.plugin.access import INBOX, PageUser, User, run_of
 from airflow_provider_workflow.plugin.responses import PageError, answer
 from airflow_provider_workflow.plugin.service import Fields, text
 from airflow_provider_workflow.source import problem_of
-from airflow_provider_workflow.text import one_line, plain
+from airflow_provider_workflow.text import escaped, one_line
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +74,13 @@ def show_inbox(connection_id: str, inbox_id: str, reader: User) -> Response:
     return answer(_one(connection_id, inbox_id, reader))
 
 
-def _one(connection_id: str, inbox_id: str, reader: Reader) -> Fields:
+def _one(connection_id: str, inbox_id: str, reader: PageUser) -> Fields:
     fetch = partial(service.get_inbox, connection_id, inbox_id)
     listing = service.cached((connection_id, "inbox", inbox_id), fetch)
     return _listed(connection_id, listing, reader)
 
 
-def _listed(connection_id: str, listing: Fields, reader: Reader, *, is_whole: bool = False) -> Fields:
+def _listed(connection_id: str, listing: Fields, reader: PageUser, *, is_whole: bool = False) -> Fields:
     names = {name for inbox in listing["inboxes"] for name in (inbox["id"], inbox["name"])}
     listeners = _listeners(connection_id, reader, None if is_whole else names)
     runs, without, large = _recent_runs(connection_id, reader)
@@ -109,7 +109,7 @@ def _silent(
     connection_id: str,
     inboxes: list[Fields],
     listeners: Listeners,
-    reader: Reader,
+    reader: PageUser,
     *,
     is_whole: bool,
 ) -> list[Fields]:
@@ -156,7 +156,7 @@ def _inbox(shown: Fields) -> Fields:
     return {**shown, "paused_text": f"{problem.state}. {problem.fix}" if problem and problem.fix else None}
 
 
-def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None) -> Listeners:
+def _listeners(connection_id: str, reader: PageUser, names: set[str | None] | None) -> Listeners:
     """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
     of_these = [use for use in service.uses() if use.conn_id == connection_id]
     of_these = [use for use in of_these if names is None or use.inbox in names]
@@ -173,7 +173,7 @@ def _listeners(connection_id: str, reader: Reader, names: set[str | None] | None
     return listeners
 
 
-def _recent_runs(connection_id: str, reader: Reader) -> tuple[dict[str, Fields], Fields | None, int]:
+def _recent_runs(connection_id: str, reader: PageUser) -> tuple[dict[str, Fields], Fields | None, int]:
     """
     By inbox: how many runs of the last hour are in which state, and how many are dead letters.
 
@@ -252,7 +252,7 @@ def change(connection_id: str, inbox_id: str, verb: Literal["pause", "resume"], 
             changed = service.inbox_of(client.send(make(inbox_id)))
     finally:
         service.forget(connection_id)
-    name, by = plain(str(changed["id"])), plain(reader.name)
+    name, by = escaped(str(changed["id"])), escaped(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
     return answer(_inbox(changed))
 
@@ -289,7 +289,7 @@ def list_messages(
         try:
             shown["inbox"] = _one(connection_id, inbox_id, reader)
         except PageError:
-            log.debug("Inbox %s cannot be read, its messages can", plain(inbox_id))
+            log.debug("Inbox %s cannot be read, its messages can", escaped(inbox_id))
     return answer(shown)
 
 
@@ -305,12 +305,12 @@ def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MAX_LISTED_RUNS)}
 
 
-def _with_runs(message: Fields, runs: dict[str, list[StoredRun]], reader: Reader) -> Fields:
+def _with_runs(message: Fields, runs: dict[str, list[StoredRun]], reader: PageUser) -> Fields:
     names = ("run", "dead_letter")
     return message | {name: reader.run(message[name], runs.get(message[name], [])) for name in names}
 
 
-def _acknowledged(runs: Iterable[StoredRun], reader: Reader) -> list[Fields]:
+def _acknowledged(runs: Iterable[StoredRun], reader: PageUser) -> list[Fields]:
     """The messages of runs, as JSON; of those runs that the user may read."""
     shown: dict[str, Fields] = {}
     for run in runs:

@@ -23,7 +23,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 
 MAX_ANSWER_SECONDS = 4.0
 """Limit for all requests to the service that one list or one change needs, together."""
@@ -88,7 +88,7 @@ class PageError(Exception):
         self.status = status
         self.code = code
         self.retry_after = None if retry_after is None else max(1, ceil(retry_after))
-        texts = {"title": plain(title, MAX_TITLE_LENGTH), "fix": plain(fix, MAX_TITLE_LENGTH)}
+        texts = {"title": escaped(title, MAX_TITLE_LENGTH), "fix": escaped(fix, MAX_TITLE_LENGTH)}
         self.body = {"code": code, **texts}
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from cachetools import TLRUCache
-from cachetools import cached as kept_in
+from cachetools import cached as cached_in
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import api
@@ -72,7 +72,7 @@ def _size(answer: Fields | PageError) -> int:
     return min(MAX_CACHED_ITEMS, 1 + sum(len(items) for items in values if isinstance(items, list | dict)))
 
 
-KEPT: TLRUCache[Key, Fields | PageError, float] = TLRUCache(
+CACHED_ANSWERS: TLRUCache[Key, Fields | PageError, float] = TLRUCache(
     MAX_CACHED_ITEMS, _ends_at, lambda: clock.monotonic(), _size
 )
 _slots = threading.BoundedSemaphore(MAX_REQUESTS_AT_ONCE)
@@ -99,14 +99,14 @@ def cached(key: Key, fetch: Callable[[], Fields]) -> Fields:
 def known(key: Key) -> Fields | PageError | None:
     """A kept answer or error, without a fetch; None if there is none."""
     with _changed:
-        return KEPT.get(key)
+        return CACHED_ANSWERS.get(key)
 
 
 def forget(connection_id: str) -> None:
     """Forget the answers of a connection, as something has changed."""
     with _changed:
-        for key in [key for key in KEPT if key[0] == connection_id]:
-            KEPT.pop(key, None)
+        for key in [key for key in CACHED_ANSWERS if key[0] == connection_id]:
+            CACHED_ANSWERS.pop(key, None)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def slot() -> Iterator[None]:
         _slots.release()
 
 
-@kept_in(KEPT, key=lambda key, _: key, condition=_changed)
+@cached_in(CACHED_ANSWERS, key=lambda key, _: key, condition=_changed)
 def _fetched(key: Key, fetch: Callable[[], Fields]) -> Fields | PageError:  # noqa: ARG001 the key of the cache
     """What another request fetches meanwhile, or else this one."""
     try:

@@ -20,7 +20,7 @@ from airflow.sdk import BaseOperator, BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.arguments import flag, intervals
+from airflow_provider_workflow.client.arguments import intervals, require_bool
 from airflow_provider_workflow.operators.alarms import MAX_WATCH_SECONDS, RaisesAlarms
 from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import (
@@ -83,7 +83,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
     """
 
     ON_PAUSED = ("fail", "wait")
-    MAY_START_NONE = True
+    TARGET_IS_OPTIONAL = True
     RETRIES = 75
     on_paused: Literal["fail", "wait"]
     counts: Counts
@@ -147,7 +147,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             **kwargs,
         )
         self.max_poll_interval = max_poll_interval
-        self.wake_on_events = flag("wake_on_events", wake_on_events)
+        self.wake_on_events = require_bool("wake_on_events", wake_on_events)
         self.deferrable = deferrable
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
@@ -426,7 +426,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         return value
 
     def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
-        from airflow_provider_workflow.dispatch.results import Drained
+        from airflow_provider_workflow.dispatch.results import DrainEnd
 
         drained = dispatcher.drain(lease)
         if dispatcher.unreachable is not None:
@@ -435,7 +435,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             self._health.succeeded()
         # In the mode reschedule the counters would be lost with the process.
         continues = self.deferrable or not self.reschedule
-        unfinished = drained in (Drained.NO_CAPACITY, Drained.UNREACHABLE)
+        unfinished = drained in (DrainEnd.NO_CAPACITY, DrainEnd.UNREACHABLE)
         if self.counts.handled == 0 or (unfinished and continues):
             return None
         return self.counts.result

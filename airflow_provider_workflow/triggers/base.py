@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from airflow.exceptions import AirflowOptionalProviderFeatureException
 
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
-from airflow_provider_workflow.client.arguments import filled
+from airflow_provider_workflow.client.arguments import require_text
 
 MAX_QUEUE_NAME_LENGTH = 256
 """Characters of the name of a queue of triggerers, in Airflow's database."""
@@ -43,7 +43,7 @@ def queue_of_triggerers(queue: str | None, trigger: str) -> dict[str, str]:
     """
     if queue is None:
         return {}
-    filled("queue", queue, MAX_QUEUE_NAME_LENGTH)
+    require_text("queue", queue, MAX_QUEUE_NAME_LENGTH)
     if airflow_release() < (3, 4):
         fix = "leave it out, and every triggerer may run the watcher"
         raise needs(f"{trigger}(queue=...)", fix, (3, 4))

@@ -110,7 +110,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
                 raise needs(type(self).__name__, INSTEAD)
             super().__init__(**queue_of_triggerers(queue, type(self).__name__))  # type: ignore[no-untyped-call, unused-ignore]
             self.queue = queue
-            self.inbox = arguments.filled("inbox", inbox)
+            self.inbox = arguments.require_text("inbox", inbox)
             self.match = match
             self._matches: Matcher | None = None
             if match is not None:
@@ -118,13 +118,13 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
                 from airflow_provider_workflow.dispatch.routing import matcher
 
                 self._matches = matcher("match", match)
-            self.lease_limit = arguments.within("lease_limit", lease_limit, arguments.LEASE_LIMIT)
+            self.lease_limit = arguments.require_int("lease_limit", lease_limit, arguments.LEASE_LIMIT)
             self.lease_seconds = _check_lease_seconds(lease_seconds)
             self.min_interval = arguments.seconds("min_interval", min_interval)
-            self.workflow_conn_id = arguments.filled("workflow_conn_id", workflow_conn_id)
+            self.workflow_conn_id = arguments.require_text("workflow_conn_id", workflow_conn_id)
             self.poll_interval, self.max_poll_interval = arguments.intervals(poll_interval, max_poll_interval)
-            self.wake_on_events = arguments.flag("wake_on_events", wake_on_events)
-            self.per_message = arguments.flag("per_message", per_message)
+            self.wake_on_events = arguments.require_bool("wake_on_events", wake_on_events)
+            self.per_message = arguments.require_bool("per_message", per_message)
             if per_message and airflow_release() < (3, 4):
                 # There events that follow each other closely share a run, or wait for the next event.
                 raise needs(f"{type(self).__name__}(per_message=True)", INSTEAD, (3, 4))
@@ -161,7 +161,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
                 if part:
                     yield TriggerEvent(event_payload(inbox_id, part))
             batch.emitted.add(self)
-            observers.tell("emitted", inbox=inbox_id, conn_id=self.workflow_conn_id, count=count)
+            observers.notify("emitted", inbox=inbox_id, conn_id=self.workflow_conn_id, count=count)
 
     async def cleanup(self) -> None:
         """Called by Airflow when this watcher has ended."""
@@ -199,7 +199,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
 
 def _check_lease_seconds(lease_seconds: int) -> int:
-    arguments.within("lease_seconds", lease_seconds, arguments.LEASE_SECONDS)
+    arguments.require_int("lease_seconds", lease_seconds, arguments.LEASE_SECONDS)
     timeout = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=ACK_TIMEOUT_SECONDS)
     if lease_seconds <= timeout:
         raise ValueError(

@@ -28,7 +28,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.source import SourceError, problem_of
-from airflow_provider_workflow.text import plain
+from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
     InboxHealth,
@@ -256,7 +256,7 @@ class InboxProducer(SharedStreamProducer):
                 "Inbox %s: no watcher in this triggerer selects message %s. Such messages are left to their"
                 " lease, until the service quarantines them",
                 self.options.inbox,
-                plain(unmatched[0]),
+                escaped(unmatched[0]),
             )
         ids, pause = batch.ids(selected=True), FIRST_PAUSE_SECONDS
         while ids:
@@ -272,9 +272,9 @@ class InboxProducer(SharedStreamProducer):
 
 def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
     """Log and count a message that a watcher cannot put into an event."""
-    observers.tell("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
+    observers.notify("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
     text = "Inbox %s: message %s was rejected: %s"
-    log.warning(text, watcher.inbox, plain(message_id), plain(cause))
+    log.warning(text, watcher.inbox, escaped(message_id), escaped(cause))
 
 
 def encode(
@@ -296,7 +296,7 @@ def encode(
 def event_payload(inbox_id: str, messages: Sequence[EventMessage]) -> dict[str, Any]:
     """The payload of an event; ``messages_of`` decodes it."""
     text = ", ".join(message.text for message in messages)
-    return {"inbox_id": plain(inbox_id), "count": len(messages), "messages": f"[{text}]"}
+    return {"inbox_id": escaped(inbox_id), "count": len(messages), "messages": f"[{text}]"}
 
 
 def _parts_of(messages: Sequence[EventMessage]) -> Iterator[list[EventMessage]]:

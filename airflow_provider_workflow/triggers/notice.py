@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import airflow_release
-from airflow_provider_workflow.client.arguments import filled, flag, intervals, seconds
+from airflow_provider_workflow.client.arguments import intervals, require_bool, require_text, seconds
 from airflow_provider_workflow.source import (
     ALARM_AGAIN_SECONDS,
     Alarm,
@@ -140,11 +140,11 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         with type_errors_in_triggerer():
             super().__init__(**queue_of_triggerers(queue, type(self).__name__))  # type: ignore[no-untyped-call, unused-ignore]
             self.queue = queue
-            self.inbox = filled("inbox", inbox)
-            self.workflow_conn_id = filled("workflow_conn_id", workflow_conn_id)
+            self.inbox = require_text("inbox", inbox)
+            self.workflow_conn_id = require_text("workflow_conn_id", workflow_conn_id)
             self.renotify_seconds = seconds("renotify_seconds", renotify_seconds, MIN_NOTICE_SECONDS)
             self.poll_interval, self.max_poll_interval = intervals(poll_interval, max_poll_interval)
-            self.wake_on_events = flag("wake_on_events", wake_on_events)
+            self.wake_on_events = require_bool("wake_on_events", wake_on_events)
             self._alarm = Alarm()
             self._repeat_at = math.inf
 
@@ -266,16 +266,16 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         from airflow_provider_workflow import observers
 
         facts = {observers.ACTIVE: int(is_active)}
-        observers.tell("source", inbox=self.inbox, conn_id=self.workflow_conn_id, facts=facts)
+        observers.notify("source", inbox=self.inbox, conn_id=self.workflow_conn_id, facts=facts)
 
     def _event(self, inbox_id: str, *, is_alarm: bool) -> TriggerEvent:
         from airflow_provider_workflow import observers
-        from airflow_provider_workflow.text import plain
+        from airflow_provider_workflow.text import escaped
 
-        observers.tell("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
+        observers.notify("notices", inbox=inbox_id or self.inbox, conn_id=self.workflow_conn_id)
         # A string that Airflow cannot encode would end the triggerer.
         names = {"inbox": self.inbox, "inbox_id": inbox_id, "workflow_conn_id": self.workflow_conn_id}
-        payload: dict[str, Any] = {name: plain(value) for name, value in names.items()}
+        payload: dict[str, Any] = {name: escaped(value) for name, value in names.items()}
         payload["alarm"] = is_alarm
         if is_alarm and self._alarm.problem is not None:
             payload["problem"] = {**self._alarm.problem.described(), "since": self._alarm.since}

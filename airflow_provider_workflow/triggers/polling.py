@@ -18,7 +18,7 @@ from airflow_provider_workflow.client.errors import WorkflowError, requested_wai
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.source import SourceError, problem_of, reading_pause
-from airflow_provider_workflow.text import host_of, plain
+from airflow_provider_workflow.text import escaped, host_of
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
@@ -57,7 +57,7 @@ class InboxHealth:
     """
 
     def __init__(self, inbox: str, conn_id: str, log: logging.Logger) -> None:
-        self._inbox = plain(inbox)
+        self._inbox = escaped(inbox)
         self._conn_id = conn_id
         self.log = log
         self.errors = 0
@@ -112,7 +112,7 @@ class InboxHealth:
         problem = problem_of(inbox, self._inbox, self._conn_id)
         if problem is not None and inbox["status"] == types.FAILED:
             raise SourceError(problem)
-        state = problem.text if problem else f"Inbox {self._inbox} is {plain(str(inbox.get('status')))}"
+        state = problem.text if problem else f"Inbox {self._inbox} is {escaped(str(inbox.get('status')))}"
         if inbox.get("status") and state != self._state:
             self.log.log(logging.WARNING if problem else logging.INFO, "%s", state)
             self._state = state
@@ -209,5 +209,5 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
 
 def explained(error: Exception) -> str:
     """An error as one line for the log."""
-    text = plain(str(error))
+    text = escaped(str(error))
     return text if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {text}"

@@ -16,7 +16,7 @@ from functools import partial
 from benchmarks.results import Point, Row, alone, compared, in_turns
 from benchmarks.servers import Database, metadata_database
 from benchmarks.stage import stage
-from benchmarks.timed import AT, PIPE_VARIABLE, tell
+from benchmarks.timed import AT, PIPE_VARIABLE, notify
 from tools.local_airflow import LocalAirflow
 
 NOTICE, FLOOR = "notice", "floor"
@@ -75,7 +75,7 @@ def run(*, quick: bool, messages: int | None = None) -> list[Row]:
                 NOTICE: partial(
                     _steps, airflow, database, NOTICE, lambda: service.put(NOTICE, {"number": 1})
                 ),
-                FLOOR: partial(_steps, airflow, database, FLOOR, lambda: tell(pipe)),
+                FLOOR: partial(_steps, airflow, database, FLOOR, lambda: notify(pipe)),
             }
             return rows(in_turns(ways, rounds, REST_SECONDS))
 

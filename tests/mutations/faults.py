@@ -383,7 +383,7 @@ FAULTS = OF_DISPATCH + faults(
         },
         "text.quoted": {
             "let a message id end the code of a note": becomes(
-                "plain(text, longest).replace('`', _)", "plain(text, longest)"
+                "escaped(text, longest).replace('`', _)", "escaped(text, longest)"
             ),
         },
     }

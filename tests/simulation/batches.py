@@ -310,7 +310,7 @@ def play_plan(plan: BatchPlan, seed: int, lines: list[str] | None = None) -> str
     with (
         patch.object(queues, "uuid", made_up),
         patch.object(inboxes, "uuid", made_up),
-        patch.object(observers, "tell", lambda *_, **__: None),
+        patch.object(observers, "notify", lambda *_, **__: None),
         patch.object(quarantine, "quarantine_check_seconds", lambda: 0.0),
     ):
         world = BatchWorld(plan, seed, lines)

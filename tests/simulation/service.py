@@ -51,18 +51,18 @@ class Hook:
     """
     What ``dispatch`` uses of ``WorkflowHook``.
 
-    :param hurried: whether each call takes a few seconds at most.
+    :param for_shutdown: whether each call takes a few seconds at most.
     """
 
     workflow_conn_id = "workflow_default"
     settings = SimpleNamespace(timeout=ATTEMPT_SECONDS, base_url="https://service.invalid")
 
-    def __init__(self, world: World, hurried: bool = False) -> None:
+    def __init__(self, world: World, for_shutdown: bool = False) -> None:
         self.world = world
-        self.is_hurried = hurried
+        self.is_hurried = for_shutdown
 
-    def hurried(self) -> Hook:
-        return Hook(self.world, hurried=True)
+    def for_shutdown(self) -> Hook:
+        return Hook(self.world, for_shutdown=True)
 
     def close(self) -> None:
         """Nothing is open."""

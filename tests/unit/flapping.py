@@ -180,7 +180,7 @@ class Service:
     def inbox_id(self, _: str) -> str:
         return str(self.answered()["id"])
 
-    def hurried(self) -> Service:
+    def for_shutdown(self) -> Service:
         return self
 
     def close(self) -> None:

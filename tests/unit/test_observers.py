@@ -21,7 +21,7 @@ from airflow_provider_workflow.airflow_internals import PARENT_TRACE
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitError, WorkflowAPIError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
-from airflow_provider_workflow.observers import calls, metrics, tell
+from airflow_provider_workflow.observers import calls, metrics, notify
 from tests.unit.counted import Counted
 from tests.unit.dispatch.batching import Function, batches
 from tests.unit.documents import ROOT
@@ -161,7 +161,7 @@ def test_an_empty_inbox_makes_no_span_and_a_release_makes_one(bench: Workbench, 
 
 
 def test_ids_and_names_in_a_span_are_escaped(spans: Spans) -> None:
-    tell(
+    notify(
         "start_run",
         inbox="orders\n\x1b[31m",
         conn_id="c",
@@ -373,7 +373,7 @@ def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, c
 
 def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        observers.tell("leased", inbox=INBOX, conn_id="c", count=0)
+        observers.notify("leased", inbox=INBOX, conn_id="c", count=0)
     observe = calls.observer("c", "http://a.example")
     observe(api.list_inboxes(), {"results": [], "name": "no inbox"}, 0.0)
     observe(api.get_inbox("i"), {"id": "i", "name": "orders", "results": 5}, 0.0)
@@ -411,7 +411,7 @@ def test_an_option_that_cannot_be_read_fails_nothing_and_says_so_once(
     unreadable = ValueError("'%' must be followed by '%' or '('")
     monkeypatch.setattr(config, option, Mock(side_effect=unreadable))
     for _ in range(3):
-        tell("leased", inbox="orders", conn_id="c")
+        notify("leased", inbox="orders", conn_id="c")
 
     assert caplog.text.count("The observer [workflow] failed: ValueError") == 1
     assert counted.totals == {"leased": 3}

@@ -78,7 +78,7 @@ PACKAGE = Path(airflow_provider_workflow.__file__).parent
 ENDS_WITH_ITS_LOOP = "belongs to a running event loop, and ends with it"
 PURE = "a cache of answers that never change"
 FILLED_AT_IMPORT = "is filled when its module is imported, and never again"
-KEPT = {
+CACHED_ANSWERS = {
     "client.arguments._quoted": PURE,
     "client.secrets._spellings": PURE,
     "client.settings._context_of": PURE,
@@ -142,7 +142,9 @@ def state_of(path: Path) -> set[str]:
 def test_no_state_of_a_module_is_overlooked() -> None:
     found = set().union(*(state_of(path) for path in PACKAGE.rglob("*.py")))
 
-    assert found == {*pytest_plugin.STATE, *KEPT}, "register it in pytest_plugin.STATE, or say why not here"
+    assert found == {*pytest_plugin.STATE, *CACHED_ANSWERS}, (
+        "register it in pytest_plugin.STATE, or say why not here"
+    )
 
 
 def test_every_state_that_is_registered_can_be_emptied() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_provider_workflow.client.arguments import filled
+from airflow_provider_workflow.client.arguments import require_text
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.logs import entries
 from tests.marks import Marks
@@ -28,7 +28,7 @@ def test_what_an_error_holds_is_seen_in_its_causes_attributes_arguments_and_fram
     error.body = SECRET  # type: ignore[attr-defined]
     assert told(error, [SECRET]) == ["its texts"]
     with pytest.raises(ValueError) as raised:
-        filled("name", SECRET, len(SECRET) - 1)
+        require_text("name", SECRET, len(SECRET) - 1)
     assert told(raised.value, [SECRET]) == ["client/arguments.py, filled: value"]
 
 

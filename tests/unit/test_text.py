@@ -19,7 +19,7 @@ def test_a_tag_is_plain(value: str) -> None:
     assert text.safe("orders-2.eu_west") == "orders-2.eu_west"
 
 
-LIMITS: dict[Callable[[str], str], int] = {text.plain: 600, text.one_line: 500, text.ascii_of: 300}
+LIMITS: dict[Callable[[str], str], int] = {text.escaped: 600, text.one_line: 500, text.ascii_of: 300}
 
 
 @pytest.mark.parametrize("harmless", LIMITS, ids=lambda function: function.__name__)

@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.cli import doctor as module
-from airflow_provider_workflow.cli.doctor import Finding, Subject
+from airflow_provider_workflow.cli.doctor import Examination, Finding
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
@@ -169,7 +169,7 @@ def test_a_service_without_tls_or_verification_is_warned_of(host: str, said: str
 def test_a_check_that_breaks_is_a_finding_that_quotes_nothing(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def _first(_: Subject) -> Any:
+    def _first(_: Examination) -> Any:
         yield Finding("first", "ok", "fine")
         raise RuntimeError("with a secret in it")
 

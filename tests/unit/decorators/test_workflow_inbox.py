@@ -286,7 +286,7 @@ def calls_of_a_try(bench: Workbench, killer: str, dead_letter_dag_id: str | None
         def work(messages: Any) -> None:
             calls.append([message["id"] for message in messages])
             if killer in calls[-1]:
-                process.setattr(WorkflowHook, "hurried", no_longer)
+                process.setattr(WorkflowHook, "for_shutdown", no_longer)
                 raise Killed
 
         operator: Any = operator_of(work)

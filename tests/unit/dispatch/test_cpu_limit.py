@@ -19,7 +19,7 @@ from pydantic import BaseModel, field_validator
 
 from airflow_provider_workflow.dispatch import cpu_limit
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
-from airflow_provider_workflow.dispatch.results import Drained
+from airflow_provider_workflow.dispatch.results import DrainEnd
 from airflow_provider_workflow.dispatch.routing import Routes
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.schema import checker
@@ -225,7 +225,7 @@ def test_a_check_that_outlasts_its_lease_fails_the_try_and_the_next_one_leases_f
         assert bench.supervisor.started == []
         assert bench.states["sound"] == "available"
     else:
-        assert dispatcher.drain() is Drained.EMPTY
+        assert dispatcher.drain() is DrainEnd.EMPTY
         assert reasons(bench) == {"slow": ("invalid", too_slow("schema"))}
         assert bench.supervisor.started == ["sound"]
 

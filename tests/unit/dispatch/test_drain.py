@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch import dispatcher as dispatcher_module
 from airflow_provider_workflow.dispatch.payloads import payload_of
-from airflow_provider_workflow.dispatch.results import Counts, Drained
+from airflow_provider_workflow.dispatch.results import Counts, DrainEnd
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.source import SourceError
 from tests.unit.fake_clock import FakeClock
@@ -27,7 +27,7 @@ def test_every_message_starts_one_run_and_is_acknowledged(bench: Workbench) -> N
     bench.put("a", "b", "c", payload={"x": 1})
     dispatcher = bench.dispatcher()
 
-    assert dispatcher.drain() is Drained.EMPTY
+    assert dispatcher.drain() is DrainEnd.EMPTY
     assert dispatcher.counts.result["started"] == {"count": 3, "ids": ["a", "b", "c"]}
     assert bench.states == {}
     assert dispatcher.counts.result["inbox_id"] == bench.inbox_id
@@ -80,7 +80,7 @@ def test_no_more_than_max_messages_are_leased_with_those_of_before(bench: Workbe
     counts.count("started", "before")
     dispatcher = bench.dispatcher(max_messages=6, counts=counts, lease_limit=3)
 
-    assert dispatcher.drain() is Drained.LIMIT
+    assert dispatcher.drain() is DrainEnd.LIMIT
     assert bench.lease_sizes == [1, 2, 2]
     assert len(bench.supervisor.runs) == 5
     assert bench.states == {"f": "available", "g": "available"}
@@ -92,7 +92,7 @@ def test_a_task_takes_at_most_10_000_messages(bench: Workbench, monkeypatch: pyt
     bench.put(*"abcde")
     dispatcher = bench.dispatcher(lease_limit=2)
 
-    assert dispatcher.drain() is Drained.LIMIT
+    assert dispatcher.drain() is DrainEnd.LIMIT
     assert bench.lease_sizes == [1, 2]
 
 
@@ -101,7 +101,7 @@ def test_one_task_leases_for_at_most_ten_minutes(bench: Workbench, fake_clock: F
     bench.put(*"abcde")
     dispatcher = bench.dispatcher(lease_limit=1)
 
-    assert dispatcher.drain() is Drained.LIMIT
+    assert dispatcher.drain() is DrainEnd.LIMIT
     assert bench.supervisor.started == ["a", "b", "c"]
 
 
@@ -183,7 +183,7 @@ def test_capacity_is_asked_for_before_each_lease(bench: Workbench) -> None:
     bench.put(*"abcdef")
     dispatcher = bench.dispatcher(max_unfinished_runs=5)
 
-    assert dispatcher.drain() is Drained.NO_CAPACITY
+    assert dispatcher.drain() is DrainEnd.NO_CAPACITY
     assert bench.lease_sizes == [1, 2, 1]
     assert bench.service.count("release") == 0
     assert bench.states == {"e": "available", "f": "available"}
@@ -196,7 +196,7 @@ def test_without_room_in_the_fullest_dag_nothing_is_leased(bench: Workbench) -> 
     dispatcher = bench.dispatcher({"one": "payload.x", "two": "payload"}, max_unfinished_runs=5)
 
     assert dispatcher.next_lease() == (0, 300)
-    assert dispatcher.drain() is Drained.NO_CAPACITY
+    assert dispatcher.drain() is DrainEnd.NO_CAPACITY
     assert bench.service.count("lease") == 0
 
 
@@ -206,7 +206,7 @@ def test_runs_are_started_while_acknowledging_fails_and_all_is_acknowledged_at_t
     bench.service.fault("status", operation="ack", status=403, times=1)
     bench.put(*"abcdefg")
 
-    assert bench.ready_dispatcher().drain() is Drained.EMPTY
+    assert bench.ready_dispatcher().drain() is DrainEnd.EMPTY
     assert bench.supervisor.started == [*"abcdefg"]
     assert bench.states == {}
     operations = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
@@ -275,7 +275,7 @@ def test_what_ends_a_task_is_not_replaced_and_costs_one_attempt_each(bench: Work
 
 
 def test_a_call_of_a_task_that_is_being_ended_takes_5_s_at_most(bench: Workbench) -> None:
-    once = bench.hook.hurried()
+    once = bench.hook.for_shutdown()
 
     assert bench.hook.client.settings.timeout == 30
     assert once.client.settings.timeout == 5

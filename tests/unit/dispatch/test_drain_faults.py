@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from airflow_provider_workflow.client.errors import InvalidRequestError, ServerError
-from airflow_provider_workflow.dispatch.results import Drained
+from airflow_provider_workflow.dispatch.results import DrainEnd
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
@@ -242,7 +242,7 @@ def test_an_unchecked_source_fails_no_drain(bench: Workbench, monkeypatch: pytes
     bench.supervisor.on_start = lambda: monkeypatch.setattr(bench.hook, "get_inbox", away)
     away = Mock(side_effect=ServerError("away", status=503))
 
-    assert dispatcher.drain() is Drained.LIMIT
+    assert dispatcher.drain() is DrainEnd.LIMIT
     assert (away.call_count, dispatcher.unreachable) == (1, None)
 
 

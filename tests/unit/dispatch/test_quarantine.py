@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop, report_quarantined
-from airflow_provider_workflow.dispatch.results import Drained
+from airflow_provider_workflow.dispatch.results import DrainEnd
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
 from airflow_provider_workflow.source import SourceError
@@ -43,7 +43,7 @@ def test_messages_that_crashes_brought_into_quarantine_raise_an_alarm_once_in_a_
 ) -> None:
     crash(bench, clock, "a", "b")
     for _ in range(3):
-        assert bench.dispatcher().drain() is Drained.EMPTY
+        assert bench.dispatcher().drain() is DrainEnd.EMPTY
         fake_clock.advance(1000)
 
     assert alarms(caplog) == [
@@ -120,7 +120,7 @@ def test_a_look_that_fails_is_made_once_and_fails_nothing(
     bench.put("a")
     bench.service.fault(**fault, operation="list_messages", times=None)
     with caplog.at_level(logging.INFO):
-        assert bench.dispatcher().drain() is Drained.EMPTY
+        assert bench.dispatcher().drain() is DrainEnd.EMPTY
 
     assert bench.supervisor.started == ["a"]
     assert bench.service.count("list_messages") == 1

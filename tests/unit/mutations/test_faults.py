@@ -13,12 +13,12 @@ from tests.unit.counted import Counted
 
 
 def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs(counted: Counted) -> None:
-    fault = Fault("tell nobody", "observers.tell", becomes("[METRICS]", "[]"))
+    fault = Fault("tell nobody", "observers.notify", becomes("[METRICS]", "[]"))
 
     for _ in range(2):
-        observers.tell("replayed", inbox="orders", conn_id="workflow_default")
+        observers.notify("replayed", inbox="orders", conn_id="workflow_default")
         with seeded(fault):
-            observers.tell("replayed", inbox="orders", conn_id="workflow_default")
+            observers.notify("replayed", inbox="orders", conn_id="workflow_default")
 
     assert counted.totals == {"replayed": 2}
 
