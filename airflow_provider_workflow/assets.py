@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.arguments import require_text
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def messages_of(event: Any) -> list[dict[str, Any]]:
     text = payload.get("messages") if isinstance(payload, Mapping) else None
     if not isinstance(text, str):
         raise ValueError("the event carries no messages: it was not made by WorkflowInboxEventTrigger")
-    messages: list[dict[str, Any]] = any_json.decode(text)
+    messages: list[dict[str, Any]] = tolerant_json.decode(text)
     return messages
 
 

@@ -17,10 +17,10 @@ import requests
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
-from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from benchmarks.results import Row, compared, in_turns
 from benchmarks.service import Service, service
 

@@ -83,7 +83,7 @@ def _result(letter: StoredDeadLetter) -> dict[str, Any]:
     """The fields of a dead letter, for JSON and YAML output."""
     return {
         **{name: letter.run.conf[name] for name in ENTRIES},
-        "delivery_count": dag_runs.number(letter.run.conf["delivery_count"]),
+        "delivery_count": dag_runs.int_or_none(letter.run.conf["delivery_count"]),
         "dag_id": letter.run.dag_id,
         "run_id": letter.run.run_id,
         "state": letter.run.state,
@@ -205,7 +205,7 @@ def _find(selection: Selection, named: _NamedDags, ids: list[str]) -> list[Store
     :raises ValueError: there are several with one of the ids.
     """
     by_id: dict[str, list[StoredRun]] = {name: [] for name in ids}
-    for run in named.taken(dag_runs.named(selection, ENTRIES, by_id)):
+    for run in named.taken(dag_runs.find_by_ids(selection, ENTRIES, by_id)):
         for name in {run.run_id, str(run.conf["message_id"])} & by_id.keys():
             by_id[name].append(run)
     if missing := [name for name, runs in by_id.items() if not runs]:

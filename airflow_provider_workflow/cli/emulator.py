@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of, parsed_json
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import NotFoundError, TransportError, WorkflowError
 from airflow_provider_workflow.text import escaped
 
@@ -45,10 +45,10 @@ def _json(text: str) -> Any:
 
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
+    from airflow_provider_workflow.client.http_messages import Request
     from airflow_provider_workflow.client.requests_transport import RequestsWire
-    from airflow_provider_workflow.client.wire import Request
 
-    headers, content = {"Content-Type": "application/json"}, any_json.dumped(body).encode()
+    headers, content = {"Content-Type": "application/json"}, tolerant_json.dumped(body).encode()
     request = Request("POST", url, {}, headers, content, TIMEOUT_SECONDS, proxy=None, limit=MAX_ANSWER_BYTES)
     try:
         with closing(RequestsWire(ssl.create_default_context())) as wire:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.text import escaped
 
 Row = Mapping[str, Any]
@@ -49,10 +49,10 @@ def _for_scripts(form: str, result: Any) -> str:
             import yaml  # type: ignore[import-untyped]
 
             return str(yaml.safe_dump(result, sort_keys=False, width=sys.maxsize)).rstrip("\n")
-        text = any_json.dumped(result, indent=2)
+        text = tolerant_json.dumped(result, indent=2)
     except RecursionError:
         # A payload may be nested too deep. JSON is valid YAML too.
-        text = any_json.dumped(result)
+        text = tolerant_json.dumped(result)
     # The one control character that JSON does not escape.
     return text.replace("\x7f", "\\u007f")
 
@@ -77,7 +77,7 @@ def cell(value: Any) -> str:
     """A value as a terminal may be shown it."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else any_json.dumped(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else tolerant_json.dumped(value, ensure_ascii=False)
     return escaped(masked(text), MAX_CELL_LENGTH)
 
 

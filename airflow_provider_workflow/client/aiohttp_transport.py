@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.answers import (
     no_answer,
 )
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES, Answer, Body, Request
+from airflow_provider_workflow.client.http_messages import MAX_HEADERS, MAX_LINE_BYTES, Answer, Body, Request
 
 CONNECTIONS = 100
 """Maximum number of connections for calls, in addition to those of event streams."""

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.arguments import segment
 from airflow_provider_workflow.client.call import Call, Family
 from airflow_provider_workflow.client.errors import (
@@ -26,14 +26,14 @@ from airflow_provider_workflow.client.errors import (
     WorkflowAPIError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.http_messages import Answer, Request
 from airflow_provider_workflow.text import escaped, host_of, one_line
 from airflow_provider_workflow.types import Template
 
 log = logging.getLogger(__name__)
 
 
-def nothing(answer: Answer) -> None:
+def no_value(answer: Answer) -> None:
     """
     No value: only the status of the answer matters.
 
@@ -43,7 +43,7 @@ def nothing(answer: Answer) -> None:
         answer.json()
 
 
-def thing(answer: Answer) -> Any:
+def json_object(answer: Answer) -> Any:
     """
     An object.
 
@@ -62,7 +62,7 @@ def token(answer: Answer) -> Any:
     :raises TransportError: the body is not an object.
     :raises AuthenticationError: it has no access token that can be sent.
     """
-    body = thing(answer)
+    body = json_object(answer)
     check_access_token(body)
     return body
 
@@ -80,7 +80,7 @@ def inbox(answer: Answer) -> Any:
 
     :raises TransportError: the body is not an inbox.
     """
-    body = thing(answer)
+    body = json_object(answer)
     if not _is_inbox(body):
         raise _misshapen(answer, "an inbox with an id and a status")
     return _named(body)
@@ -92,7 +92,7 @@ def guess(answer: Answer) -> Any:
 
     :raises TransportError: the body is not a suggested workflow.
     """
-    body = thing(answer)
+    body = json_object(answer)
     steps = body.get("steps")
     has_title = isinstance(body.get("title"), str)
     if not (has_title and _string(body.get("prefilled_url")) and _objects(steps)):
@@ -111,7 +111,7 @@ def receipt(answer: Answer) -> Any:
 
     :raises TransportError: ``results`` is not a list of objects.
     """
-    body = thing(answer)
+    body = json_object(answer)
     if body.get("results") is not None and not _objects(body["results"]):
         raise _misshapen(answer, "an object with a list of results")
     return body
@@ -123,7 +123,7 @@ def page(answer: Answer) -> Any:
 
     :raises TransportError: the body is not such a page.
     """
-    body = thing(answer)
+    body = json_object(answer)
     following = body.get("next")
     if not isinstance(body.get("results"), list):
         raise _misshapen(answer, "an object with a list of results")
@@ -205,7 +205,7 @@ def lease(answer: Answer) -> Any:
         body = answer.json()
     except TransportError as unreadable:
         try:
-            body = any_json.decode_lease(answer.body)
+            body = tolerant_json.decode_lease(answer.body)
         except ValueError:
             raise unreadable from None
     results = body.get("results") if isinstance(body, dict) else None

@@ -28,8 +28,8 @@ from airflow_provider_workflow.client.arguments import (
     segment,
 )
 from airflow_provider_workflow.client.call import Call, Family
+from airflow_provider_workflow.client.http_messages import MAX_ERROR_BYTES
 from airflow_provider_workflow.client.settings import Settings
-from airflow_provider_workflow.client.wire import MAX_ERROR_BYTES
 
 MAX_LEASE_BYTES = 64_000_000
 """Bytes of a lease; the service does not publish a maximum."""
@@ -234,7 +234,7 @@ def release_messages(
 
 def events(inbox_id: str) -> Call[None]:
     """Open the event stream of an inbox (docs/service.md 5); sent by ``event_stream.py``."""
-    return Call("events", "GET", Family.INBOX, _path_to(inbox_id, "/events"), answers.nothing)
+    return Call("events", "GET", Family.INBOX, _path_to(inbox_id, "/events"), answers.no_value)
 
 
 # Workflow guesses and templates (docs/service.md 7 and 13).
@@ -285,7 +285,7 @@ def list_templates(
 def unenroll_promotion(enrollment_id: str) -> Call[None]:
     """End a user's enrollment in a promotion, with the application's token (docs/service.md 8 and 14)."""
     path = f"/v2/promotions/{segment('enrollment_id', enrollment_id)}"
-    return Call("unenroll_promotion", "DELETE", Family.PROMOTIONS, path, answers.nothing)
+    return Call("unenroll_promotion", "DELETE", Family.PROMOTIONS, path, answers.no_value)
 
 
 # Tokens and the authorization page (docs/service.md 9.1, 10 and 14).

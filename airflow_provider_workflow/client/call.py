@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from airflow_provider_workflow.client.wire import Answer
+from airflow_provider_workflow.client.http_messages import Answer
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -23,7 +23,7 @@ from urllib3.util.connection import allowed_gai_family
 from urllib3.util.ssltransport import SSLTransport
 
 from airflow_provider_workflow.client.answers import CERTIFICATE, CONNECTION, PROXY, TLS
-from airflow_provider_workflow.client.wire import MAX_HEADERS, MAX_LINE_BYTES
+from airflow_provider_workflow.client.http_messages import MAX_HEADERS, MAX_LINE_BYTES
 
 _STATUS_LINE = re.compile(rb"HTTP/(0\.9|1\.[01]|2\.0) ([0-9]{3})(?: ([^\r\n]*))?\r?\n")
 # Possessive, so that a line of many blanks takes no time that grows with their square or cube.

@@ -26,15 +26,15 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
     requested_wait,
 )
+from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken
-from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+    from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
 

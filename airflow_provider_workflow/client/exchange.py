@@ -66,6 +66,7 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
+from airflow_provider_workflow.client.http_messages import THREAD_FROM_BYTES, Answer, Request
 from airflow_provider_workflow.client.secrets import masked_answer
 from airflow_provider_workflow.client.settings import DEFAULT_TIMEOUT, USER_GRANT, Settings, proxy_for
 from airflow_provider_workflow.client.tokens import (
@@ -80,7 +81,6 @@ from airflow_provider_workflow.client.tokens import (
     user_access_token,
 )
 from airflow_provider_workflow.client.user_tokens import Renewer, TokenStore
-from airflow_provider_workflow.client.wire import THREAD_FROM_BYTES, Answer, Request
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from airflow_provider_workflow.client.connections import (
     TimeLimit,
 )
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import Answer, Body, Request
+from airflow_provider_workflow.client.http_messages import Answer, Body, Request
 from airflow_provider_workflow.text import escaped
 
 CHUNK = 65_536

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from urllib.parse import quote, quote_plus
 
 from airflow_provider_workflow.client.errors import TransportError
-from airflow_provider_workflow.client.wire import MAX_ERROR_BYTES, Answer
+from airflow_provider_workflow.client.http_messages import MAX_ERROR_BYTES, Answer
 
 SHORTEST_SECRET = 5
 """Minimum number of characters of a secret that is masked; shorter ones would match parts of words."""

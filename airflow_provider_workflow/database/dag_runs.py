@@ -66,7 +66,7 @@ class StoredRun(NamedTuple):
     conf: dict[Entry, str | None]
 
 
-def number(entry: str | None) -> int | None:
+def int_or_none(entry: str | None) -> int | None:
     """The number in an entry of a conf, which may have anything; None without one."""
     return int(entry) if entry is not None and re.fullmatch("[0-9]{1,9}", entry) else None
 
@@ -131,7 +131,7 @@ def pages(
         after = [position < last if newest_first else position > last]
 
 
-def named(selection: Selection, entries: tuple[Entry, ...], ids: Collection[str]) -> list[StoredRun]:
+def find_by_ids(selection: Selection, entries: tuple[Entry, ...], ids: Collection[str]) -> list[StoredRun]:
     """
     The selected runs that have one of these ids, or whose conf has one of them as ``message_id``.
 

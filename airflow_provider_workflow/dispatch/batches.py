@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, observers
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError, BatchResult, Outcomes
 from airflow_provider_workflow.dispatch.blame import Fault, Reason
@@ -346,5 +346,5 @@ def _copy_of(delivery: Delivery) -> dict[str, Any]:
 
     The function may change it: a dead letter has the message as it was leased.
     """
-    copy: dict[str, Any] = any_json.decode(any_json.dumped(delivery.message))
+    copy: dict[str, Any] = tolerant_json.decode(tolerant_json.dumped(delivery.message))
     return copy

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.blame import Fault, Reason
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
@@ -166,7 +166,7 @@ def conf_of(
         "cause": ascii_of(cause, MAX_CAUSE_LENGTH),
         "target_dag_id": target_dag_id,
         "target_run_id": target_run_id,
-        "message_json": any_json.dumped(delivery.message),
+        "message_json": tolerant_json.dumped(delivery.message),
     }
 
 
@@ -177,5 +177,5 @@ def message_of(conf: Mapping[str, Any]) -> dict[str, Any]:
 
     :param conf: the ``conf`` of the dead-letter DAG's run.
     """
-    message: dict[str, Any] = any_json.decode(conf["message_json"])
+    message: dict[str, Any] = tolerant_json.decode(conf["message_json"])
     return message

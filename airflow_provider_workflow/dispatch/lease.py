@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import clock, types
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.arguments import MESSAGE_IDS
 from airflow_provider_workflow.client.errors import (
     InboxPausedError,
@@ -104,7 +104,7 @@ class HeldLease:
 
     def hand_off(self) -> str:
         """
-        The lease as one ASCII JSON string, for the task that a trigger resumes; see ``any_json.encoded``.
+        The lease as one ASCII JSON string, for the task that a trigger resumes (``tolerant_json.encoded``).
 
         A string carries any payload from trigger to task. The payload itself, as a value of the event, can
         end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
@@ -118,7 +118,7 @@ class HeldLease:
             "leased_until": self.leased_until,
             "messages": [delivery.message for delivery in self.deliveries],
         }
-        return any_json.encoded(content, MAX_HAND_OFF_LENGTH)
+        return tolerant_json.encoded(content, MAX_HAND_OFF_LENGTH)
 
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
@@ -126,7 +126,7 @@ class HeldLease:
         try:
             lease = json.loads(text)
         except RecursionError:
-            lease = any_json.decode(text)
+            lease = tolerant_json.decode(text)
         lease.pop("left_out", None)  # of 0.2.0
         messages = lease.pop("messages")
         return cls(**lease, deliveries=[Delivery.of(lease["inbox_id"], message) for message in messages])

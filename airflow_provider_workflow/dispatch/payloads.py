@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def payload_of(message: Mapping[str, Any] | Message[Any]) -> Any:
     :param message: ``dag_run.conf["message"]``, or a message that a sensor returned.
     """
     text = message.get("payload_json")
-    return message.get("payload") if text is None else any_json.decode(text)
+    return message.get("payload") if text is None else tolerant_json.decode(text)
 
 
 def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = False) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
             continue
         result[name] = escaped(value, len(value)) if name == "id" and isinstance(value, str) else None
         if name == "payload":
-            result["payload_json"] = any_json.dumped(value)
+            result["payload_json"] = tolerant_json.dumped(value)
         log.warning(
             "Inbox %s: message %s has a value that Airflow cannot store: %s. If the value is the payload,"
             " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",

@@ -19,7 +19,7 @@ from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+    from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import (
     ConflictError,
     InvalidRequestError,
@@ -70,7 +70,7 @@ class Receiver:
         text = self.context["task_state_store"].get(STORE_KEY)
         if text is None:
             return None
-        record = any_json.decode(text)
+        record = tolerant_json.decode(text)
         if not record["acknowledged"]:
             self._acknowledge(record)
         messages: list[Message] = record["messages"]

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from airflow_provider_workflow import observers
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Runs, Start, is_run_id, run_id_of
 from airflow_provider_workflow.inbox_names import name_of
@@ -81,7 +81,7 @@ class Replay:
         if not isinstance(text, str):
             raise NotReplayableError("its conf has no message_json")
         try:
-            message = any_json.decode(text)
+            message = tolerant_json.decode(text)
         except ValueError:
             message = None
         if not isinstance(message, dict):

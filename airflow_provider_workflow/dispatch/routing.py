@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
 from airflow_provider_workflow.text import escaped
 
@@ -278,7 +278,7 @@ class Routes:
         :raises UnroutableError: ``once_per`` cannot be evaluated on it.
         :raises CheckTooSlowError: that takes too long.
         """
-        key = any_json.with_whole_numbers(self._key(message)) if self._key else None
+        key = tolerant_json.with_whole_numbers(self._key(message)) if self._key else None
         parts = key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
         return None if _is_empty(key) or any(map(_is_empty, parts)) else [self._once_per, key]
 

@@ -24,7 +24,7 @@ from airflow_provider_workflow.airflow_internals import (
     stored_dag_run,
     trigger_dag_run,
 )
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
@@ -122,7 +122,7 @@ def _payload_of(conf: Mapping[str, Any]) -> str | None:
         payload = payload_of(message)
     except (TypeError, ValueError):  # of a run that a user made up
         return None
-    return any_json.dumped(any_json.with_whole_numbers(payload), sort_keys=True)
+    return tolerant_json.dumped(tolerant_json.with_whole_numbers(payload), sort_keys=True)
 
 
 def _identity(conf: Mapping[str, Any]) -> list[str | None]:
@@ -204,7 +204,7 @@ class MessageRuns:
         if key is None:
             return run_id_of(delivery.id, delivery.inbox_id)
         # A list is no safe part of a run id, so this does not show the key.
-        return run_id_of(any_json.dumped(key, sort_keys=True), delivery.inbox_id, KEY_PREFIX)
+        return run_id_of(tolerant_json.dumped(key, sort_keys=True), delivery.inbox_id, KEY_PREFIX)
 
     def start(self, dag_id: str, delivery: Delivery, note: str) -> Start:
         """
@@ -215,7 +215,7 @@ class MessageRuns:
         """
         run_id, repeat = self.run_id(delivery), None
         if run_id.startswith(KEY_PREFIX):
-            payload = any_json.dumped(delivery.message["payload"], sort_keys=True)
+            payload = tolerant_json.dumped(delivery.message["payload"], sort_keys=True)
             repeat = dag_id, run_id, hashlib.sha256(payload.encode()).digest()
             if (known := self._known_repeats.get(repeat)) is not None:
                 return Start.EXISTING if known == delivery.id else Start.REPEATED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.run_errors import RunRejected
 from airflow_provider_workflow.dispatch.schema_errors import of_keyword, of_pydantic
 from airflow_provider_workflow.text import escaped
@@ -84,11 +84,14 @@ def _of_type(schema: Any) -> Callable[[Any], Fault | None]:
         )
 
     def fault_of(payload: Any) -> Fault | None:
-        text = any_json.dumped(payload)
+        text = tolerant_json.dumped(payload)
         faults: list[Fault] = []
         codes: list[str] = []
         # A strict type takes a string for a date only in JSON; pydantic's parser rejects what is deep or cut.
-        for validate in (adapter.validate_json, lambda text: adapter.validate_python(any_json.decode(text))):
+        for validate in (
+            adapter.validate_json,
+            lambda text: adapter.validate_python(tolerant_json.decode(text)),
+        ):
             try:
                 validate(text)
             except ValidationError as error:

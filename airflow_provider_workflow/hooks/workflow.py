@@ -30,8 +30,8 @@ from airflow_provider_workflow.observers.calls import observer
 if TYPE_CHECKING:
     from typing import Self
 
-    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
-    from airflow_provider_workflow.client.over_requests import WorkflowClient
+    from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
+    from airflow_provider_workflow.client.sync_client import WorkflowClient
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -85,7 +85,7 @@ class WorkflowHook(BaseHook):
         return self._new_client(self.settings)
 
     def _new_client(self, settings: Settings, **options: Any) -> WorkflowClient:
-        from airflow_provider_workflow.client.over_requests import WorkflowClient
+        from airflow_provider_workflow.client.sync_client import WorkflowClient
 
         store = VariableStore(settings, mask_secret) if settings.grant == USER_GRANT else None
         observe = observer(self.workflow_conn_id, settings.base_url)
@@ -130,9 +130,9 @@ class WorkflowHook(BaseHook):
         from asgiref.sync import sync_to_async
 
         # In a thread, as aiohttp takes half a second.
-        await asyncio.to_thread(__import__, "airflow_provider_workflow.client.over_aiohttp")
+        await asyncio.to_thread(__import__, "airflow_provider_workflow.client.async_client")
         from airflow_provider_workflow.client.aiohttp_transport import shared_session
-        from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+        from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 
         try:
             connection = await get_async_connection(self.workflow_conn_id)
@@ -151,7 +151,7 @@ class WorkflowHook(BaseHook):
                 observe=observer(self.workflow_conn_id, settings.base_url),
             )
 
-    def _at(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
+    def _for_inbox(self, inbox: str, make: Callable[[str], Call[T]]) -> T:
         return self.client.run(inboxes.at_inbox, inbox, make)
 
     # Tokens (docs/service.md 9.2 and 14)
@@ -286,7 +286,7 @@ class WorkflowHook(BaseHook):
 
     def get_inbox(self, inbox: str) -> types.Inbox:
         """Get an inbox with its ``status`` and ``paused_reason``."""
-        return self._at(inbox, api.get_inbox)
+        return self._for_inbox(inbox, api.get_inbox)
 
     def inbox_id(self, inbox: str) -> str:
         """
@@ -301,19 +301,19 @@ class WorkflowHook(BaseHook):
 
     def update_inbox(self, inbox: str, notification_url: str | None) -> types.Inbox:
         """Change the notification URL of an inbox; None removes it."""
-        return self._at(inbox, partial(api.update_inbox, notification_url=notification_url))
+        return self._for_inbox(inbox, partial(api.update_inbox, notification_url=notification_url))
 
     def delete_inbox(self, inbox: str) -> types.Inbox:
         """Delete an inbox and its messages."""
-        return self._at(inbox, api.delete_inbox)
+        return self._for_inbox(inbox, api.delete_inbox)
 
     def pause_inbox(self, inbox: str) -> types.Inbox:
         """Pause an inbox: the service then drops new events."""
-        return self._at(inbox, api.pause_inbox)
+        return self._for_inbox(inbox, api.pause_inbox)
 
     def resume_inbox(self, inbox: str) -> types.Inbox:
         """Resume a paused inbox."""
-        return self._at(inbox, api.resume_inbox)
+        return self._for_inbox(inbox, api.resume_inbox)
 
     # Messages (docs/service.md 3 and 4)
 
@@ -332,7 +332,7 @@ class WorkflowHook(BaseHook):
         :raises InboxPausedError: the inbox is paused and has no messages to lease.
         """
         call = partial(api.lease_messages, lease_limit=lease_limit, lease_seconds=lease_seconds)
-        return self._at(inbox, call)
+        return self._for_inbox(inbox, call)
 
     def acknowledge_messages(
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
@@ -343,7 +343,9 @@ class WorkflowHook(BaseHook):
         :param message_ids: 1 to 100 ids; None for the whole lease.
         :raises LeaseExpiredError: the lease has expired; the messages are redelivered.
         """
-        return self._at(inbox, partial(api.acknowledge_messages, lease_id=lease_id, message_ids=message_ids))
+        return self._for_inbox(
+            inbox, partial(api.acknowledge_messages, lease_id=lease_id, message_ids=message_ids)
+        )
 
     def release_messages(
         self, inbox: str, lease_id: str, message_ids: Sequence[str] | None = None
@@ -354,7 +356,9 @@ class WorkflowHook(BaseHook):
         :param message_ids: 1 to 100 ids; None for the whole lease.
         :raises LeaseExpiredError: the lease has expired; the messages are already available.
         """
-        return self._at(inbox, partial(api.release_messages, lease_id=lease_id, message_ids=message_ids))
+        return self._for_inbox(
+            inbox, partial(api.release_messages, lease_id=lease_id, message_ids=message_ids)
+        )
 
     # The form's test
 

@@ -75,11 +75,11 @@ def application() -> FastAPI:
     """The application."""
     app = FastAPI(title="Workflow", docs_url=None, redoc_url=None, openapi_url=None)
     of_all = [access.LOGGED_IN, Depends(_requires_usable_address)]
-    app.include_router(page.of_user, prefix="/api", dependencies=of_all)
+    app.include_router(page.user_routes, prefix="/api", dependencies=of_all)
     for routes in (page, dead_letters):
-        app.include_router(routes.of_connection, prefix="/api", dependencies=[*of_all, access.MAY_READ])
+        app.include_router(routes.connection_routes, prefix="/api", dependencies=[*of_all, access.MAY_READ])
         app.include_router(
-            routes.changing,
+            routes.change_routes,
             prefix="/api",
             dependencies=[*of_all, access.MAY_EDIT, Depends(_requires_page)],
         )

@@ -44,11 +44,11 @@ MAX_LISTED_DEAD_LETTERS = 200
 """The newest ones that are listed."""
 MAX_REASON_LENGTH = 500
 
-of_connection, changing = APIRouter(), APIRouter()
+connection_routes, change_routes = APIRouter(), APIRouter()
 """The routes of those who may read the connection, and of those who may edit it."""
 
 
-@of_connection.get(INBOX + "/dead-letters")
+@connection_routes.get(INBOX + "/dead-letters")
 def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Response:
     """
     The newest dead letters of an inbox, of those DAGs whose runs the user may read.
@@ -106,7 +106,7 @@ def _dead_letter(letter: StoredDeadLetter, reader: PageUser) -> Fields:
         "message_id": text(letter.message_id),
         "reason": text(conf["reason"]),
         "cause": text(conf["cause"], MAX_CAUSE_LENGTH),
-        "delivery_count": dag_runs.number(letter.run.conf["delivery_count"]),
+        "delivery_count": dag_runs.int_or_none(letter.run.conf["delivery_count"]),
         "created_at": clock.normal(conf["created_at"]),
         "target_dag_id": text(conf["target_dag_id"]),
         "started_by": starter if run.user is None else f"{starter}, for {run.user}",
@@ -159,7 +159,7 @@ class ReplayRequest(BaseModel):
     reason: Text | None = None
 
 
-@changing.post(INBOX + "/dead-letters/replay")
+@change_routes.post(INBOX + "/dead-letters/replay")
 def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: User) -> Response:
     """Start the run that the message of a dead letter was meant to start, or find it."""
     run_id = request.run_id

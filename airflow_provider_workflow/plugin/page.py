@@ -48,18 +48,18 @@ CHANGES = {"pause": (api.pause_inbox, "paused"), "resume": (api.resume_inbox, "r
 
 Listeners = dict[str, dict[str, Fields]]
 
-of_user, of_connection, changing = APIRouter(), APIRouter(), APIRouter()
+user_routes, connection_routes, change_routes = APIRouter(), APIRouter(), APIRouter()
 """The routes of any user, of those who may read the connection, and of those who may edit it."""
 
 
-@of_user.get("/connections")
+@user_routes.get("/connections")
 def list_connections(reader: User) -> Response:
     """The connections of the type Workflow that the user may read."""
     readable = [{"connection_id": connection_id} for connection_id in access.connections(reader)]
     return answer({"connections": readable, "may_add": reader.may_use_connection(None, "POST")})
 
 
-@of_connection.get("/connections/{connection_id}/inboxes")
+@connection_routes.get("/connections/{connection_id}/inboxes")
 def list_inboxes(connection_id: str, reader: User, cursor: str | None = None) -> Response:
     """The inboxes of a connection, up to 500."""
     fetch = partial(service.list_inboxes, connection_id, cursor)
@@ -68,7 +68,7 @@ def list_inboxes(connection_id: str, reader: User, cursor: str | None = None) ->
     return answer(_listed(connection_id, listing, reader, is_whole=is_whole))
 
 
-@of_connection.get(INBOX)
+@connection_routes.get(INBOX)
 def show_inbox(connection_id: str, inbox_id: str, reader: User) -> Response:
     """A list of one inbox, which may be given by its name."""
     return answer(_one(connection_id, inbox_id, reader))
@@ -222,7 +222,7 @@ def _is_dead(run: StoredRun) -> bool:
     return run.run_id.startswith(DEAD_LETTER_PREFIX)
 
 
-@of_connection.get(INBOX + "/summary")
+@connection_routes.get(INBOX + "/summary")
 def summary(connection_id: str, inbox_id: str) -> Response:
     """The numbers of the messages of an inbox."""
     return answer(_counted(_messages(connection_id, inbox_id, None)))
@@ -243,7 +243,7 @@ def _counted(listing: Fields) -> Fields:
     }
 
 
-@changing.post(INBOX + "/{verb}")
+@change_routes.post(INBOX + "/{verb}")
 def change(connection_id: str, inbox_id: str, verb: Literal["pause", "resume"], reader: User) -> Response:
     """Pause an inbox, so that the service drops new events, or resume it."""
     make, done = CHANGES[verb]
@@ -257,7 +257,7 @@ def change(connection_id: str, inbox_id: str, verb: Literal["pause", "resume"], 
     return answer(_inbox(changed))
 
 
-@of_connection.get(INBOX + "/messages")
+@connection_routes.get(INBOX + "/messages")
 def list_messages(
     connection_id: str,
     inbox_id: str,
@@ -332,7 +332,7 @@ def _message_of(run: StoredRun) -> Fields:
         "id": text(entry("message_id")) or run.run_id,
         "status": "dead-lettered",
         "created_at": clock.normal(entry("created_at")),
-        "delivery_count": dag_runs.number(entry("delivery_count")) or 0,
+        "delivery_count": dag_runs.int_or_none(entry("delivery_count")) or 0,
         "error_message": one_line(run.conf["cause"] or "") or None,
         "possible_duplicate": False,
         "run": None,

@@ -25,8 +25,8 @@ from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.errors import ConfigurationError, WorkflowError
 from airflow_provider_workflow.client.inboxes import at_inbox, pages
-from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import USER_GRANT, settings_of, without_file_reasons
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.database.dag_runs import database
 from airflow_provider_workflow.database.inbox_uses import InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count

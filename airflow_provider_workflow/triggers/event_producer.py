@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
 from airflow_provider_workflow import clock, observers, types
-from airflow_provider_workflow.client import any_json, api
+from airflow_provider_workflow.client import api, tolerant_json
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
@@ -39,7 +39,7 @@ from airflow_provider_workflow.triggers.polling import (
 )
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+    from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +285,7 @@ def encode(
     causes: list[tuple[str, str]] = []
     for delivery in deliveries:
         try:
-            text = any_json.encoded(delivery.message)
+            text = tolerant_json.encoded(delivery.message)
         except ValueError as problem:
             causes.append((delivery.id, str(problem)))
         else:

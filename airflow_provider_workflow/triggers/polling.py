@@ -21,7 +21,7 @@ from airflow_provider_workflow.source import SourceError, problem_of, reading_pa
 from airflow_provider_workflow.text import escaped, host_of
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+    from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 
 LONG_SERIES_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""

@@ -103,7 +103,7 @@ OF_DISPATCH = faults(
         "Routes.key": {
             "take a key with an empty part for a key": becomes("any(map(_is_empty, parts))", "False"),
             "give a whole float another key than its integer": becomes(
-                "any_json.with_whole_numbers(self._key(message))", "self._key(message)"
+                "tolerant_json.with_whole_numbers(self._key(message))", "self._key(message)"
             ),
         },
         "MessageRuns.run_id": {

@@ -145,7 +145,7 @@ def pauses(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 def connected(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
     """``emulator``, and the connection ``workflow_default`` to it, without pauses between retries."""
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", emulator.connection_json())
-    monkeypatch.setattr("airflow_provider_workflow.client.over_requests.BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_workflow.client.sync_client.BACKOFF_SECONDS", 0.0)
     forget()
     return emulator
 

@@ -74,4 +74,4 @@ def test_the_hook_loads_no_more_than_airflow_itself() -> None:
 
 
 def test_the_client_of_tasks_loads_no_aiohttp() -> None:
-    assert "aiohttp" not in loaded("import airflow_provider_workflow.client.over_requests")
+    assert "aiohttp" not in loaded("import airflow_provider_workflow.client.sync_client")

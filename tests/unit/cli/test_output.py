@@ -23,7 +23,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import LOG_LEVEL, PROCESS_CONTEXT, run
-from airflow_provider_workflow.client import answers, any_json, api, errors
+from airflow_provider_workflow.client import answers, api, errors, tolerant_json
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
@@ -69,7 +69,7 @@ def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str) -> Non
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str) -> None:
-    deep = any_json.decode("[" * 900 + "]" * 900)
+    deep = tolerant_json.decode("[" * 900 + "]" * 900)
     text = shown(form, {"value": deep}, [{"value": deep}])
     if form in ("json", "yaml"):
         assert json.loads(text) == {"value": deep}

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.http_messages import Answer, Request
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
-from airflow_provider_workflow.client.wire import Answer, Request
 
 SETTINGS = Settings("https://api.example.com", "an-id", "a-secret", "https://api.example.com/token")
 

@@ -9,13 +9,13 @@ from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.call import Call, Calls
 from airflow_provider_workflow.client.exchange import Gate
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.http_messages import Answer, Request
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
-from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.clock import use
 from tests.unit.fake_clock import FakeClock
 

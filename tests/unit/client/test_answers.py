@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import answers, any_json, api, errors, inboxes
-from airflow_provider_workflow.client.wire import THREAD_FROM_BYTES, Answer
+from airflow_provider_workflow.client import answers, api, errors, inboxes, tolerant_json
+from airflow_provider_workflow.client.http_messages import THREAD_FROM_BYTES, Answer
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted import ScriptedServer, answer
@@ -344,23 +344,23 @@ def test_a_lease_in_another_encoding_is_read_despite_a_defect(encoding: str) -> 
 @pytest.mark.parametrize("text", ["[" * 2000, "]" * 2000, "[" * 2000 + "1, 2" + "]" * 1999])
 def test_what_is_no_json_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
-        any_json.decode(text)
+        tolerant_json.decode(text)
 
 
 @pytest.mark.parametrize("members", ['"": null, "a": [1e999], "b": {}', '"b": {}, "a": [1e999], "": null'])
 def test_any_depth_is_encoded_with_its_options_and_numbers_without_limits(members: str) -> None:
     deep = "[-1e999, " + "[" * 5000 + "{%s}" + "]" * 5001
-    value = any_json.decode(deep % members)
+    value = tolerant_json.decode(deep % members)
 
-    assert any_json.dumped(value) == deep % members
-    assert any_json.dumped(value, sort_keys=True) == deep % '"": null, "a": [1e999], "b": {}'
+    assert tolerant_json.dumped(value) == deep % members
+    assert tolerant_json.dumped(value, sort_keys=True) == deep % '"": null, "a": [1e999], "b": {}'
 
 
 def test_infinity_beside_a_long_string_takes_no_memory_for_each_character() -> None:
     value = {"long": 'é"' * (size := 200_000), "number": float("inf")}
     tracemalloc.start()
-    text = any_json.dumped(value)
+    text = tolerant_json.dumped(value)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert any_json.decode(text) == value
+    assert tolerant_json.decode(text) == value
     assert most < 40 * size

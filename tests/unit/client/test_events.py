@@ -14,9 +14,9 @@ import pytest
 
 from airflow_provider_workflow.client import aiohttp_transport, event_stream
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.errors import TransportError
 from airflow_provider_workflow.client.event_stream import listen
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient, carry_through
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.call import Send
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from tests.unit.client.endpoint import SETTINGS
 from tests.unit.client.scripted import ScriptedServer, answer
 

@@ -15,10 +15,10 @@ from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import PROMOTIONS_SCOPE, Family
 from airflow_provider_workflow.client.errors import MAX_WAIT_SECONDS, RateLimitError, WorkflowAPIError
 from airflow_provider_workflow.client.exchange import GATES
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, token_key
-from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender

@@ -19,10 +19,10 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.errors import ConfigurationError
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import AccessToken
-from airflow_provider_workflow.client.wire import Answer
 from tests.traces import told
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.conftest import MakeSender

@@ -14,15 +14,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_workflow.client import api, errors, over_aiohttp
+from airflow_provider_workflow.client import api, async_client, errors
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.errors import AuthenticationError, TransportError
 from airflow_provider_workflow.client.exchange import NEW_TOKEN_PAUSE_SECONDS
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.http_messages import Answer, Request
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import TOKENS, AccessToken, TokenCache, token_key
-from airflow_provider_workflow.client.wire import Answer, Request
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
@@ -62,7 +62,7 @@ class Held:
     def __init__(self, cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cache = cache
         self.waiting: list[asyncio.Future[Answer]] = []
-        monkeypatch.setattr(over_aiohttp, "exchange", self._exchange)
+        monkeypatch.setattr(async_client, "exchange", self._exchange)
 
     async def _exchange(self, session: Any, request: Request) -> Answer:
         self.waiting.append(asyncio.get_running_loop().create_future())

@@ -18,8 +18,8 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.call import Call
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.settings import USER_GRANT
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.text import host_of

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -25,11 +26,10 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, token_key, token_of_user
 from airflow_provider_workflow.client.user_tokens import READ_AGAIN_SECONDS, UserTokens
-from airflow_provider_workflow.client.wire import Answer
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.traces import told
 from tests.unit.client.conftest import MakeSender, settings_of

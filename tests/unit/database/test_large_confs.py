@@ -86,7 +86,7 @@ def test_without_a_limit_each_conf_is_read() -> None:
     assert set(read(IN_INBOX)) == {SMALL, LARGE}
     assert set(dag_runs.runs_of(ids, ["handle"])) == {SMALL, LARGE}
     assert dag_runs.runs_of(dict.fromkeys(ids, "another"), ["handle"]) == {}
-    (run,) = dag_runs.named(IN_INBOX, ("inbox_id",), [LARGE])
+    (run,) = dag_runs.find_by_ids(IN_INBOX, ("inbox_id",), [LARGE])
     assert (run.is_large, run.conf) == (True, {"inbox_id": INBOX_ID})
 
 

@@ -55,7 +55,7 @@ def test_only_runs_of_the_provider_are_found(triggered_by: str, user: str | None
 
     assert [
         bool(list(dag_runs.pages(selection, (), size=1))),
-        bool(dag_runs.named(selection, ("message_id",), [RUN_ID])),
+        bool(dag_runs.find_by_ids(selection, ("message_id",), [RUN_ID])),
         bool(dag_runs.runs_of({RUN_ID: "i"}, ["handle"])),
         RUNS.find("handle", RUN_ID, CONF) is Start.EXISTING,
     ] == [is_ours] * 4
@@ -78,7 +78,7 @@ def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, n
     "read",
     [
         lambda: [list(with_replays(page)) for page in dag_runs.pages(DEAD_LETTERS, ENTRIES, size=10)],
-        lambda: dag_runs.named(DEAD_LETTERS, ENTRIES, ["a"]),
+        lambda: dag_runs.find_by_ids(DEAD_LETTERS, ENTRIES, ["a"]),
         lambda: dag_runs.counts_by_dag(DEAD_LETTERS),
     ],
     ids=["list", "find", "count"],

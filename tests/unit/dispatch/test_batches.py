@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import ServerError
 from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
 from airflow_provider_workflow.source import SourceError
@@ -43,13 +43,13 @@ def test_not_more_messages_are_leased_than_allowed(bench: Workbench) -> None:
 
 
 def test_a_payload_that_airflow_cannot_store_reaches_the_function_as_it_is(bench: Workbench) -> None:
-    payload = ["\0", 2**70, 1e300, "\ud800", {"__class__": 1}, any_json.decode("[" * 900 + "]" * 900)]
+    payload = ["\0", 2**70, 1e300, "\ud800", {"__class__": 1}, tolerant_json.decode("[" * 900 + "]" * 900)]
     function = Function()
     bench.service.put(INBOX, payload)
     batches(bench, function).run()
     [[message]] = function.given
 
-    assert any_json.dumped(message["payload"]) == any_json.dumped(payload)
+    assert tolerant_json.dumped(message["payload"]) == tolerant_json.dumped(payload)
     assert set(message) == {"id", "created_at", "payload", "message_attributes"}
     assert message["message_attributes"]["lease_count"] == 1
 

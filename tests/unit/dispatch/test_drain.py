@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-from airflow_provider_workflow.client.over_requests import WorkflowClient
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.dispatch import dispatcher as dispatcher_module
 from airflow_provider_workflow.dispatch.payloads import payload_of

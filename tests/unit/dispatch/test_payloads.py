@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.dispatch import payloads
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
@@ -100,11 +100,11 @@ def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
 
 
 def test_a_payload_of_147_levels_or_more_is_stored_as_text_however_deep_it_is() -> None:
-    value = any_json.decode("[" * 146 + "0" + "]" * 146)
+    value = tolerant_json.decode("[" * 146 + "0" + "]" * 146)
     assert unstorable(value, "value") is None
     assert "147 levels" in str(unstorable([value], "value"))
     text = "[" * 10_000 + "]" * 10_000
-    message = storable({"id": "m", "payload": any_json.decode(text)})
+    message = storable({"id": "m", "payload": tolerant_json.decode(text)})
     assert (message["payload"], message["payload_json"]) == (None, text)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client.answers import lease
-from airflow_provider_workflow.client.wire import Answer
+from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.dead_letters import conf_of
 from airflow_provider_workflow.dispatch.delivery import Delivery

@@ -35,7 +35,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
 @pytest.fixture
 def connect(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Connect:
     """Makes a hook for a connection to the emulator, with some of its fields changed."""
-    monkeypatch.setattr("airflow_provider_workflow.client.over_requests.BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_workflow.client.sync_client.BACKOFF_SECONDS", 0.0)
 
     def make(extra: dict[str, Any] | None = None, **changes: Any) -> WorkflowHook:
         fields = {**emulator.connection(), **changes}

@@ -26,8 +26,8 @@ from airflow_provider_workflow.client.errors import (
     LoginRequiredError,
     TokenStoreError,
 )
-from airflow_provider_workflow.client.over_requests import WorkflowClient
 from airflow_provider_workflow.client.settings import Settings
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer

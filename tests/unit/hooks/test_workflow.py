@@ -17,7 +17,7 @@ from airflow.sdk import Connection as TaskConnection
 from airflow.sdk._shared.secrets_masker import _secrets_masker, redact, should_hide_value_for_key
 
 from airflow_provider_workflow import client, get_provider_info
-from airflow_provider_workflow.client import api, over_aiohttp
+from airflow_provider_workflow.client import api, async_client
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, NotFoundError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS, Settings
 from airflow_provider_workflow.client.user_tokens import NONE_STORED
@@ -109,8 +109,8 @@ async def test_a_loop_imports_no_aiohttp_and_reads_no_certificates_itself(
 ) -> None:
     threads: list[int] = []
     finder = Mock(find_spec=lambda *_: threads.append(threading.get_ident()))
-    monkeypatch.setattr(client, "over_aiohttp", over_aiohttp)  # restores it
-    monkeypatch.delitem(sys.modules, over_aiohttp.__name__)
+    monkeypatch.setattr(client, "async_client", async_client)  # restores it
+    monkeypatch.delitem(sys.modules, async_client.__name__)
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     monkeypatch.setattr(Settings, "tls", lambda _: finder.find_spec())
     async with hook.async_client():

@@ -20,8 +20,8 @@ from fastapi.testclient import TestClient
 import airflow_provider_workflow
 from airflow_provider_workflow import __version__
 from airflow_provider_workflow.client import api
-from airflow_provider_workflow.client.over_requests import WorkflowClient
-from airflow_provider_workflow.client.wire import Answer, Request
+from airflow_provider_workflow.client.http_messages import Answer, Request
+from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.get_provider_info import get_provider_info

@@ -17,7 +17,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import over_requests
+from airflow_provider_workflow.client import sync_client
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.holding import TaskKilled
 from airflow_provider_workflow.dispatch.routing import Routes
@@ -263,7 +263,7 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
     counted = SimpleNamespace(opened=0, open=0)
 
-    class Counted(over_requests.RequestsWire):
+    class Counted(sync_client.RequestsWire):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             counted.opened += 1
@@ -273,7 +273,7 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             super().close()
             counted.open -= 1
 
-    monkeypatch.setattr(over_requests, "RequestsWire", Counted)
+    monkeypatch.setattr(sync_client, "RequestsWire", Counted)
     return counted
 
 

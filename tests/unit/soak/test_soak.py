@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_workflow.client import event_stream
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.soak import probe

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.assets import messages_of
-from airflow_provider_workflow.client import over_aiohttp
+from airflow_provider_workflow.client import async_client
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from tests.unit.fake_clock import FakeClock
 from tests.unit.workbench import INBOX, Workbench
@@ -167,7 +167,7 @@ async def held_clock(bench: Workbench, fake_clock: FakeClock, monkeypatch: pytes
     Meanwhile it waits for the service, which is a real one, and for threads.
     """
     fake_clock.hold()
-    monkeypatch.setattr(over_aiohttp, "exchange", fake_clock.counting(over_aiohttp.exchange))
+    monkeypatch.setattr(async_client, "exchange", fake_clock.counting(async_client.exchange))
     loop = asyncio.get_running_loop()
     begin = loop.run_in_executor
 

@@ -26,7 +26,7 @@ pytest.importorskip("airflow.triggers.shared_stream", reason="since Airflow 3.3"
 
 from airflow.triggers.shared_stream import AdvanceOutcome
 
-from airflow_provider_workflow.client import any_json
+from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.triggers.event_producer import Batch, encode, event_payload
 
 
@@ -199,7 +199,7 @@ async def test_any_payload_crosses_and_a_message_too_deep_for_it_is_rejected(
             raise ValueError("it is nested too deep")
         return json.dumps(message)
 
-    monkeypatch.setattr(any_json, "encoded", encoded)
+    monkeypatch.setattr(tolerant_json, "encoded", encoded)
     triggerer.start(event_trigger())
     with caplog.at_level(logging.WARNING):
         await triggerer.work(15)

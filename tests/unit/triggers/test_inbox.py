@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 
-from airflow_provider_workflow.client import over_aiohttp
+from airflow_provider_workflow.client import async_client
 from airflow_provider_workflow.client.errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -288,7 +288,7 @@ async def test_a_certificate_that_does_not_verify_is_left_to_the_task(
 ) -> None:
     """The CA file may be a new one, which only a new client reads; if it is not, the task fails."""
     error = TransportError("the certificate does not verify", sent=False, permanent=True)
-    monkeypatch.setattr(over_aiohttp, "exchange", AsyncMock(side_effect=error))
+    monkeypatch.setattr(async_client, "exchange", AsyncMock(side_effect=error))
 
     assert (await fire(trigger()))["status"] == "poll"
 

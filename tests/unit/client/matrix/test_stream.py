@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from airflow_provider_workflow.client.aiohttp_transport import shared_session
+from airflow_provider_workflow.client.async_client import AsyncWorkflowClient
 from airflow_provider_workflow.client.event_stream import listen
-from airflow_provider_workflow.client.over_aiohttp import AsyncWorkflowClient
 from airflow_provider_workflow.client.tokens import AccessToken, TokenCache, token_key
 from airflow_provider_workflow.clock import use
 from tests.unit.client.calls import SOME_ID

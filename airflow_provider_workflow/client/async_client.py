@@ -13,9 +13,9 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.aiohttp_transport import exchange
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.exchange import BaseClient
+from airflow_provider_workflow.client.http_messages import Answer, Request
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import Renewal
-from airflow_provider_workflow.client.wire import Answer, Request
 
 T = TypeVar("T")
 

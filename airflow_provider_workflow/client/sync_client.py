@@ -12,10 +12,10 @@ from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.call import Call, Calls
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.client.exchange import BaseClient
+from airflow_provider_workflow.client.http_messages import Answer, Request
 from airflow_provider_workflow.client.requests_transport import RequestsWire
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken, Renewal
-from airflow_provider_workflow.client.wire import Answer, Request
 
 ATTEMPTS = 5
 BACKOFF_SECONDS = 1.0

@@ -17,8 +17,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client.any_json import whole
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
+from airflow_provider_workflow.client.tolerant_json import whole
 from airflow_provider_workflow.text import escaped
 
 EPOCH_RESET_FLOOR = 1e9
