@@ -107,7 +107,7 @@ bytes of memory for each of them, 90 MB in all.
 NEW_TOKEN_PAUSE_SECONDS = 1.5
 """Wait before a token that was just issued is sent again: the clock of the service can be a second behind."""
 LEASE_THREAD_FROM_BYTES = 4_000
-"""Bytes; like ``THREAD_FROM_BYTES``, for an answer that takes 40 times as long if it has a defect."""
+"""Bytes. A lease from this size on is decoded in a thread: a defective one takes 40 times as long."""
 _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",

@@ -74,7 +74,7 @@ OF_VERIFY = "verify must be true, false or the path of a file with CA certificat
 OF_VARIABLE = "{name} names a file that {{reason}} (correct or unset it)"
 
 
-# Of the triggers that begin together, one loads them.
+# Triggers that start together load the certificates once.
 @cached(LRUCache(128), condition=Condition())
 def _context_of(certificates: str) -> ssl.SSLContext:
     """

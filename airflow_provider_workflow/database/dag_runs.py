@@ -364,7 +364,7 @@ def with_replays(page: list[StoredRun], *, is_limited: bool = False) -> Iterator
         since = min(letter.run.run_after for letter in letters)
         replays = runs_of(inbox_ids, targets, since, is_limited=is_limited)
         for letter in letters:
-            # The run of a business key may be that of another message.
+            # Messages with one key share a run, so the ids of the messages are compared.
             letter.replays.extend(
                 run
                 for run in replays.get(letter.replay_run_id, [])

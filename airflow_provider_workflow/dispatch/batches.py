@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 15.0
 """Pause before a failed acknowledgement is repeated."""
 LAST_CALL = LAST_SAFE_DELIVERY - 1
-"""On this delivery the function is called: on the next one it may be too late."""
+"""The last delivery on which the function is still called: on the next one it may be too late."""
 UNKNOWN_END = "its earlier deliveries ended without a result: the function failed, or its process was killed"
 
 
@@ -193,10 +193,10 @@ class Batches:
         shared = [delivery for delivery in deliveries if self._calls(delivery) <= 1]
         alone = [delivery for delivery in deliveries if self._calls(delivery) > 1]
         if alone and alone[0].count % 2 == 0:
-            # Of messages that stay together, one that ends the process is not always before the others.
+            # Alternate the order, so that a message that kills the process does not always come first.
             alone.reverse()
             alone.sort(key=lambda delivery: delivery.count, reverse=True)
-        # For the others it is too late after their next delivery.
+        # The others have no spare delivery, so they are not postponed.
         postponed = {delivery.id for delivery in alone[1:] if delivery.count < LAST_CALL}
         self._postpone(lease, postponed, uncalled)
         batches = [[delivery] for delivery in alone if delivery.id not in postponed]

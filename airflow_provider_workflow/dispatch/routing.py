@@ -270,7 +270,7 @@ class Routes:
 
     def key(self, message: Content) -> list[Any] | None:
         """
-        The business key of a message, behind its expression: a changed expression makes other keys.
+        The expression and the business key of a message: a changed expression gives new keys.
 
         None if it has none, an empty one, or one of several parts (a list or an object) with an empty part:
         messages that lack the same part are not the same. Whole numbers are integers (7.0 is 7).

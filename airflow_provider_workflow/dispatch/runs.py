@@ -237,7 +237,7 @@ class MessageRuns:
 
     def find(self, dag_id: str, delivery: Delivery, *, dead_letter: bool = False) -> Start | None:
         """
-        What a DAG's run with the id of a message, or of its dead letter, is to it; None if there is none.
+        Whether a DAG has a run of a message, or of its dead letter, and whose it is; None if there is none.
 
         :raises TargetError: Airflow does not answer.
         """

@@ -274,7 +274,7 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: Literal["fail", "log"] = "
 
 
 _ALL: Any = object()
-"""Not None, which is what a task returned that returned nothing."""
+"""The default of message_ids. None is rejected: it is the XCom of a task that returned nothing."""
 
 
 class LeaseOperator(WorkflowOperator):

@@ -3,7 +3,7 @@ Calls to the service for the page, whose answers are kept for some seconds.
 
 The API server runs Airflow's UI and, by default, the requests of all running tasks: a service that is slow or
 away must cost it nothing. So calls are made once, never wait at a rate gate, and share one time limit. One
-request fetches an answer for all that come meanwhile. Without one of a few slots it is an error at once.
+request fetches an answer for all that come meanwhile. If all slots are taken, a request fails at once (503).
 """
 
 from __future__ import annotations

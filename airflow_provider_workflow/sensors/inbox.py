@@ -229,7 +229,11 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         return value
 
     def resume_execution(self, next_method: str, next_kwargs: Any, context: Context) -> Any:
-        """Not as the base class, which with ``soft_fail`` skips errors that a retry would pass."""
+        """
+        Resume the task, and apply ``soft_fail`` and ``never_fail``.
+
+        Airflow's own version skips on any error with ``soft_fail``, even on one that a retry would cure.
+        """
         with self._skipped_on_failure():
             return BaseOperator.resume_execution(self, next_method, next_kwargs, context)
 

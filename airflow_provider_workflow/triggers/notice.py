@@ -41,7 +41,7 @@ MAX_RUN_SECONDS = 660.0
 MAX_WATCHED_PAGES = 10
 """Maximum number of pages of the list that one poll reads."""
 UNSEEN = frozenset({""})
-"""Stands for the available messages that a longer list may have."""
+"""Used where the first pages have no available message, but the list goes on."""
 STORE_SECONDS = 10.0
 """Timeout of a request to Airflow's asset state store."""
 

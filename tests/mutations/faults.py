@@ -367,7 +367,7 @@ FAULTS = OF_DISPATCH + faults(
         "page._acknowledged": {
             "list messages of runs that the user may not read": never("may"),
         },
-        "access.Reader.run": {
+        "access.PageUser.run": {
             "show runs that the user may not read": always("may"),
         },
         "page._recent_runs": {
