@@ -9,6 +9,8 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseOperatorLink
 
+from airflow_provider_workflow import moments
+
 CLOCK_MARGIN = timedelta(seconds=5)
 """How far the clocks of worker and API server may be apart."""
 
@@ -53,8 +55,8 @@ class StartedRunsLink(BaseOperatorLink):
         return _page(
             page,
             run_id_pattern=RUN_ID_PREFIX,
-            run_after_gte=clock.iso(ti_key.start_date - CLOCK_MARGIN),
-            run_after_lte=clock.iso(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_MARGIN),
+            run_after_gte=moments.iso(ti_key.start_date - CLOCK_MARGIN),
+            run_after_lte=moments.iso(datetime.fromtimestamp(clock.now(), UTC) + CLOCK_MARGIN),
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock, moments, types
 
 MIN_APART_SECONDS = 60.0
 """Seconds between the first reading and one that makes an alarm: an inbox may be created again."""
@@ -291,4 +291,4 @@ class Alarm:
     @property
     def since(self) -> str:
         """When the trouble began, in UTC."""
-        return clock.iso(self.began_at if self.began_at is not None else clock.now())
+        return moments.iso(self.began_at if self.began_at is not None else clock.now())

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of
 from airflow_provider_workflow.client.errors import NotFoundError
@@ -146,7 +146,7 @@ def _moment_of(text: str | None) -> datetime | None:
         now = datetime.fromtimestamp(clock.now(), UTC)
         # No run is older than a hundred years.
         return now - min(timedelta(seconds=int(length[1]) * UNITS[length[2]]), timedelta(days=36500))
-    if (moment := clock.moment_of(text)) is None:
+    if (moment := moments.moment_of(text)) is None:
         raise ValueError(
             "--since must be a length of time such as 30m, 2h or 7d, or a time such as 2026-01-31T08:00,"
             f" not {text!r}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock, moments, types
 from airflow_provider_workflow.cli import output
 from airflow_provider_workflow.cli.common import Exit, hook_of, parsed_json
 from airflow_provider_workflow.client import inboxes
@@ -91,7 +91,7 @@ def _numbers(counts: dict[str, Any] | None) -> dict[str, Any]:
     if counts is None:
         return dict.fromkeys((*inboxes.COUNTED, "oldest"))
     more = "" if counts["complete"] else "+"
-    created = clock.moment_of(counts["oldest_created_at"])
+    created = moments.moment_of(counts["oldest_created_at"])
     age = output.duration(clock.now() - created.timestamp()) if created else None
     return {**{name: f"{counts[name]}{more}" for name in inboxes.COUNTED}, "oldest": age}
 
@@ -232,7 +232,7 @@ def _rows(messages: list[types.ListedMessage]) -> list[dict[str, Any]]:
 
 def _message_row(message: types.ListedMessage) -> dict[str, Any]:
     attributes: Any = message.get("message_attributes") or {}
-    created = clock.moment_of(message.get("created_at"))
+    created = moments.moment_of(message.get("created_at"))
     return {
         "id": message.get("id"),
         "age": output.duration(clock.now() - created.timestamp()) if created else None,

@@ -10,6 +10,7 @@ import aiohttp
 import requests.utils  # noqa: F401 which the proxy of a call needs: here, a thread imports it
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.client import async_tasks
 from airflow_provider_workflow.client.aiohttp_transport import exchange
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.exchange import BaseClient
@@ -76,7 +77,7 @@ async def carry_through(work: Coroutine[Any, Any, T]) -> T:
     """
     task = asyncio.ensure_future(work)
     try:
-        await clock.ended(task)
+        await async_tasks.ended(task)
     except asyncio.CancelledError:
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller cannot receive it

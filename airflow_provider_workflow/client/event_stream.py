@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from airflow_provider_workflow import clock
-from airflow_provider_workflow.client import api
+from airflow_provider_workflow.client import api, async_tasks
 from airflow_provider_workflow.client.answers import failure, request_of
 from airflow_provider_workflow.client.errors import (
     InvalidRequestError,
@@ -160,7 +160,7 @@ async def listen(
         listeners.discard(wake_up)
         if not listeners:
             of_loop.pop(key, None)
-            await clock.ended(task, canceling=True)
+            await async_tasks.ended(task, canceling=True)
 
 
 async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[asyncio.Event]) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.client.errors import RateLimit, TransportError
 from airflow_provider_workflow.client.tolerant_json import whole
 from airflow_provider_workflow.text import escaped
@@ -163,7 +163,7 @@ def _http_date(value: str | None) -> float | None:
     if not value:
         return None
     try:
-        return clock.in_utc(parsedate_to_datetime(value)).timestamp()
+        return moments.in_utc(parsedate_to_datetime(value)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

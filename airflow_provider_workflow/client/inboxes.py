@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from airflow_provider_workflow import clock, types
+from airflow_provider_workflow import clock, moments, types
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import ANY_NUMBER, PAGE_SIZE, require_int, require_text
 from airflow_provider_workflow.client.call import Call, Send
@@ -188,7 +188,7 @@ def count_messages(messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         status, text = message.get("status"), message.get("created_at")
         if status in COUNTED:
             counts[status] += 1
-        if status in ("available", "leased") and (moment := clock.moment_of(text)) is not None:
+        if status in ("available", "leased") and (moment := moments.moment_of(text)) is not None:
             created.append((moment, str(text)))
     return {**counts, "oldest_created_at": min(created)[1] if created else None}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.inbox_names import remember_name
 from airflow_provider_workflow.observers import AGE, notify
 
@@ -66,8 +66,8 @@ def _tell_of_lease(
     messages = answer.get("results") or ()
     if error is None or isinstance(error, InboxPausedError):  # a paused inbox has no messages
         error = None
-        moments = [clock.moment_of(message.get("created_at")) for message in messages]
-        ages = [clock.now() - moment.timestamp() for moment in moments if moment is not None]
+        created = [moments.moment_of(message.get("created_at")) for message in messages]
+        ages = [clock.now() - moment.timestamp() for moment in created if moment is not None]
         facts = {**facts, AGE: max([0.0, *ages])}
     ids = [str(message.get("id")) for message in messages]
     about = {**about, "message_ids": ids, "facts": facts}

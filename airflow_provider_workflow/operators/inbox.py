@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.operators.alarms import MAX_WATCH_SECONDS, RaisesAlarms
 from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
@@ -199,7 +199,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         self._found(problem or noticed, context)
         if problem is not None:
             self._raise_alarm(context, problem.text)
-        since = clock.normal(reported.get("since")) if isinstance(reported, Mapping) else None
+        since = moments.normal(reported.get("since")) if isinstance(reported, Mapping) else None
         self._alarm.raised()
         self._store_alarm(context)
         raise AirflowFailException(

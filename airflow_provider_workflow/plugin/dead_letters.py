@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
     ENTRIES,
@@ -92,7 +92,7 @@ def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -
         "letters": list(dag_runs.with_replays(runs, is_limited=True)),
         "large": dag_runs.counts_by_dag(large),
         "unnamed": sorted(dag_runs.counts_by_dag(of_inbox).keys() - {*dag_ids}),
-        "fetched_at": clock.iso(clock.now()),
+        "fetched_at": moments.iso(clock.now()),
     }
 
 
@@ -102,12 +102,12 @@ def _dead_letter(letter: StoredDeadLetter, reader: PageUser) -> Fields:
     starter = starters.get(run.triggered_by, run.triggered_by)
     return {
         **run_of(run.dag_id, run.run_id, run.state),
-        "started_at": clock.iso(run.run_after),
+        "started_at": moments.iso(run.run_after),
         "message_id": text(letter.message_id),
         "reason": text(conf["reason"]),
         "cause": text(conf["cause"], MAX_CAUSE_LENGTH),
         "delivery_count": dag_runs.int_or_none(letter.run.conf["delivery_count"]),
-        "created_at": clock.normal(conf["created_at"]),
+        "created_at": moments.normal(conf["created_at"]),
         "target_dag_id": text(conf["target_dag_id"]),
         "started_by": starter if run.user is None else f"{starter}, for {run.user}",
         "replayed": reader.run(letter.replay_run_id, letter.replays),

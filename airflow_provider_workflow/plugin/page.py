@@ -18,7 +18,7 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.inboxes import count_messages
 from airflow_provider_workflow.database import dag_runs
@@ -298,7 +298,7 @@ def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     listed = listing["messages"]
     names = ("run", "dead_letter")
     run_ids = [message[name] for message in listed for name in names if message[name]]
-    created = [clock.moment_of(message["created_at"]) or _an_hour_ago() for message in listed]
+    created = [moments.moment_of(message["created_at"]) or _an_hour_ago() for message in listed]
     since, inbox_ids = min(created, default=None), dict.fromkeys(run_ids, inbox_id)
     by_id = dag_runs.runs_of(inbox_ids, (), since, is_limited=True)
     entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")
@@ -331,7 +331,7 @@ def _message_of(run: StoredRun) -> Fields:
     return {
         "id": text(entry("message_id")) or run.run_id,
         "status": "dead-lettered",
-        "created_at": clock.normal(entry("created_at")),
+        "created_at": moments.normal(entry("created_at")),
         "delivery_count": dag_runs.int_or_none(entry("delivery_count")) or 0,
         "error_message": one_line(run.conf["cause"] or "") or None,
         "possible_duplicate": False,

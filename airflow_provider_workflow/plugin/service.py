@@ -19,7 +19,7 @@ from typing import Any
 from cachetools import TLRUCache
 from cachetools import cached as cached_in
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.arguments import PAGE_SIZE
 from airflow_provider_workflow.client.call import Call
@@ -255,7 +255,7 @@ def _pages(
 
 
 def _now() -> str:
-    return clock.iso(clock.now())
+    return moments.iso(clock.now())
 
 
 # What is shown of an object of the service: known fields of limited size.
@@ -295,7 +295,7 @@ def message_of(value: Any, inbox_id: str) -> Fields:
     return {
         "id": text(message_id),
         "status": text(value.get("status")),
-        "created_at": clock.normal(value.get("created_at")),
+        "created_at": moments.normal(value.get("created_at")),
         "delivery_count": min(max(0, count), MAX_DELIVERY_COUNT),
         "error_message": one_line(error) if isinstance(error, str) else None,
         "possible_duplicate": attributes.get("possible_duplicate_data") is True,

@@ -232,7 +232,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         """
         Resume the task, and apply ``soft_fail`` and ``never_fail``.
 
-        Airflow's own version skips on any error with ``soft_fail``, even on one that a retry would cure.
+        Airflow's own version skips on any error with ``soft_fail``, even on one that a retry would fix.
         """
         with self._skipped_on_failure():
             return BaseOperator.resume_execution(self, next_method, next_kwargs, context)

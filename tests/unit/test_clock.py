@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_workflow
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import clock, moments
 
 
 async def test_what_takes_longer_than_its_time_is_cancelled() -> None:
@@ -35,7 +35,7 @@ async def test_what_takes_longer_than_its_time_is_cancelled() -> None:
     ],
 )
 def test_a_time_of_the_service_is_read_in_each_form_of_iso_8601(text: object, moment: str | None) -> None:
-    assert clock.normal(text) == moment
+    assert moments.normal(text) == moment
 
 
 PACKAGE = Path(airflow_provider_workflow.__file__).parent

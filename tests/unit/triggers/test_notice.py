@@ -14,7 +14,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
-from airflow_provider_workflow import clock
+from airflow_provider_workflow import moments
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.dispatch import quarantine
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
@@ -446,7 +446,7 @@ async def test_an_alarm_names_what_is_wrong_and_since_when(bench: Workbench, day
     assert (alarm["alarm"], alarm["inbox_id"], problem["kind"]) == (True, bench.inbox_id, "paused")
     assert "'orders' is paused (upstream_failures)" in problem["text"]
     assert "airflow-workflow inbox resume orders --conn-id workflow_default" in problem["text"]
-    assert clock.iso(day.clock.start + 100) <= problem["since"] < clock.iso(day.clock.start + 165)
+    assert moments.iso(day.clock.start + 100) <= problem["since"] < moments.iso(day.clock.start + 165)
 
 
 async def test_the_text_of_an_unexpected_error_is_in_no_event(
