@@ -159,12 +159,12 @@ def check_routes(
             raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
     routes = targets if isinstance(targets, Mapping) else {}
     known = {dag_id: expression for dag_id, expression in routes.items() if not known_later(expression)}
-    others = [None if known_later(value) else value for value in (match, once_per, trace_context)]
-    if known or any(expression is not None for expression in others):
+    expressions = [None if known_later(value) else value for value in (match, once_per, trace_context)]
+    if known or any(expression is not None for expression in expressions):
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(known or None, *others)
+        Routes(known or None, *expressions)
 
 
 def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:

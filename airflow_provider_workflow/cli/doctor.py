@@ -153,8 +153,8 @@ def _connections_of(args: Namespace, deployed: Iterable[InboxUse]) -> list[str]:
     if args.inbox is not None:
         return [args.conn_id or DEFAULT_CONN_ID]
     used = sorted({use.conn_id for use in deployed if use.conn_id is not None and _exists(use.conn_id)})
-    given = used if args.conn_id is None else [args.conn_id, *used]
-    return list(dict.fromkeys(given)) or [DEFAULT_CONN_ID]
+    conn_ids = used if args.conn_id is None else [args.conn_id, *used]
+    return list(dict.fromkeys(conn_ids)) or [DEFAULT_CONN_ID]
 
 
 def _exists(conn_id: str) -> bool:

@@ -332,8 +332,10 @@ def unusable(call: Call[Any], kind: type[Exception], text: str, answer: Answer) 
     explained = f"{text}{_explained(code, detail)}"
     if issubclass(kind, AuthenticationError):
         # Not the other fields, which may have a new token.
-        kept = {name: body[name] for name in OF_ERRORS if name in body} or None
-        return AuthenticationError(explained, status=answer.status, code=code, detail=detail, answer=kept)
+        safe_fields = {name: body[name] for name in OF_ERRORS if name in body} or None
+        return AuthenticationError(
+            explained, status=answer.status, code=code, detail=detail, answer=safe_fields
+        )
     return TransportError(f"{call.name}: {explained}", sent=True)
 
 

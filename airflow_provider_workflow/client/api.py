@@ -111,8 +111,8 @@ def ensure_inbox(
     return Call("ensure_inbox", "PUT", Family.INBOX, "/inboxes", answers.inbox, json=body)
 
 
-def _path_to(inbox_id: str, rest: str = "") -> str:
-    return f"/inboxes/{segment('inbox_id', inbox_id)}{rest}"
+def _path_to(inbox_id: str, suffix: str = "") -> str:
+    return f"/inboxes/{segment('inbox_id', inbox_id)}{suffix}"
 
 
 def get_inbox(inbox_id: str) -> Call[types.Inbox]:

@@ -114,13 +114,13 @@ class _Limited:
         connection: Any = self
         host = self._dns_host
         try:
-            found = socket.getaddrinfo(host, connection.port, allowed_gai_family(), socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(host, connection.port, allowed_gai_family(), socket.SOCK_STREAM)
         except socket.gaierror as error:
             raise NameResolutionError(host, connection, error) from error
         fault: Exception = NewConnectionError(connection, "the host has no address")
         try:
-            for number, (*_, address) in enumerate(found):
-                seconds = self.limit.left() / (len(found) - number)
+            for number, (*_, address) in enumerate(addresses):
+                seconds = self.limit.left() / (len(addresses) - number)
                 self._dns_host, self.timeout = str(address[0]), seconds
                 try:
                     sock: socket.socket = super()._new_conn()  # type: ignore[misc]
@@ -203,12 +203,12 @@ class Response(HTTPResponse):
         line = self._line()
         while line in _EMPTY:
             line = self._line()
-        found = _STATUS_LINE.fullmatch(line)
-        if found is None:
+        match = _STATUS_LINE.fullmatch(line)
+        if match is None:
             raise HTTPException("the status line is invalid")
-        self.version = 11 if found[1] == b"1.1" else 10
-        self.code = self.status = int(found[2])
-        self.reason = (found[3] or b"").decode("latin-1").strip()
+        self.version = 11 if match[1] == b"1.1" else 10
+        self.code = self.status = int(match[2])
+        self.reason = (match[3] or b"").decode("latin-1").strip()
         self.headers = self.msg = self._fields()
         self.will_close = self._check_close()  # type: ignore[attr-defined]
 
@@ -219,10 +219,10 @@ class Response(HTTPResponse):
             line = self._line()
             if line in _EMPTY:
                 break
-            if fields and (more := _CONTINUATION.fullmatch(line)):
-                fields[-1].append(more[1].strip(b" \t"))
-            elif found := _HEADER.fullmatch(line):
-                fields.append([found[1], found[2].strip(b" \t")])
+            if fields and (continuation := _CONTINUATION.fullmatch(line)):
+                fields[-1].append(continuation[1].strip(b" \t"))
+            elif match := _HEADER.fullmatch(line):
+                fields.append([match[1], match[2].strip(b" \t")])
             else:
                 raise HTTPException("a header is invalid")
         else:
@@ -247,8 +247,8 @@ class Response(HTTPResponse):
         if self.length == 0:
             self._end()
             return b""
-        wanted = n if self.length is None else self.length if n < 0 else min(n, self.length)
-        data = self.fp.read1(wanted)
+        size = n if self.length is None else self.length if n < 0 else min(n, self.length)
+        data = self.fp.read1(size)
         if not data:
             if self.length is not None:
                 raise HTTPException("the body is incomplete")
@@ -263,10 +263,10 @@ class Response(HTTPResponse):
         if self._is_in_chunks and self._line() != b"\r\n":
             raise HTTPException("a chunk is longer than its size")
         self._is_in_chunks = True
-        found = _CHUNK.fullmatch(self._line())
-        if found is None:
+        match = _CHUNK.fullmatch(self._line())
+        if match is None:
             raise HTTPException("the size of a chunk is invalid")
-        self.length = int(found[1], 16)
+        self.length = int(match[1], 16)
         if self.length == 0:
             self._fields()
 
@@ -277,12 +277,12 @@ class Response(HTTPResponse):
         :raises HTTPException: it is followed by something that is no further answer.
         """
         self._received.is_over = True
-        rest = self.fp.peek(1).lstrip(b"\r\n")
+        surplus = self.fp.peek(1).lstrip(b"\r\n")
         is_more_in_tls = self._received.is_more_in_tls()
         self.close()
-        if rest or is_more_in_tls:
+        if surplus or is_more_in_tls:
             self._connection.close()
-        if rest and not rest.startswith(b"HTTP/"):
+        if surplus and not surplus.startswith(b"HTTP/"):
             raise HTTPException("more than the answer was received")
 
 

@@ -82,10 +82,10 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
-            rest, second, in_second = b"", clock.monotonic(), 0
+            tail, second, in_second = b"", clock.monotonic(), 0
             while chunk := await next_chunk(response):
-                received = rest + chunk
-                rest, events = received[1 - len(DATA) :], received.count(DATA)
+                received = tail + chunk
+                tail, events = received[1 - len(DATA) :], received.count(DATA)
                 if clock.monotonic() - second >= 1:
                     second, in_second = clock.monotonic(), 0
                 in_second += events

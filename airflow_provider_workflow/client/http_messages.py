@@ -123,13 +123,13 @@ class Answer:
             reset += self._now()
         if seconds is None and (date := _http_date(self.headers.get("retry-after"))) is not None:
             seconds = date - self._now()
-        said = RateLimit(
+        limits = RateLimit(
             limit=None if limit is None else int(limit),
             remaining=None if remaining is None else int(remaining),
             reset=reset,
             retry_after=None if seconds is None else max(0.0, seconds),
         )
-        return None if said == RateLimit() else said
+        return None if limits == RateLimit() else limits
 
     def retry_after(self) -> float | None:
         """
@@ -138,14 +138,14 @@ class Answer:
 
         It is the number that was sent; callers wait for at most an hour.
         """
-        said = self.rate_limit()
-        if said is None:
+        limits = self.rate_limit()
+        if limits is None:
             return None
-        if said.retry_after is not None and self.status in BUSY:
-            return said.retry_after
-        if said.remaining is None or said.remaining >= 1 or said.reset is None:
+        if limits.retry_after is not None and self.status in BUSY:
+            return limits.retry_after
+        if limits.remaining is None or limits.remaining >= 1 or limits.reset is None:
             return None
-        return max(0.0, said.reset - self._now())
+        return max(0.0, limits.reset - self._now())
 
 
 def _unchanged(value: dict[str, Any]) -> dict[str, Any]:

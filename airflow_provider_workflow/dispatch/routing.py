@@ -83,8 +83,8 @@ def _searcher(field: str, expression: str) -> Callable[[Content], Any]:
             # Some values fail inside the library with built-in exceptions (a slice of step 0, a payload too
             # deep for to_string); these are errors of this one message as well.
             reason = error if isinstance(error, UnroutableError) else _without_values(error)
-            where = f"{field} ({escaped(expression, MAX_EXPRESSION)})"
-            raise UnroutableError(f"{where} cannot be evaluated on it: {reason}") from None
+            source = f"{field} ({escaped(expression, MAX_EXPRESSION)})"
+            raise UnroutableError(f"{source} cannot be evaluated on it: {reason}") from None
 
     return value_of
 

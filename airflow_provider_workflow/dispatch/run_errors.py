@@ -52,24 +52,24 @@ def error_of(dag_id: str, error: Any, argument: str = "trigger_dag_id") -> Excep
         status = int(sentence[1])
     reason = _inner(detail).get("reason")
     reason = escaped(reason, _LONGEST_NAME) if isinstance(reason, str) else None
-    said = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
-    said += param_of(_inner(detail).get("message"))
+    answer = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
+    answer += param_of(_inner(detail).get("message"))
     if status == 404:
         return TargetError(
             f"The DAG {dag_id!r} was not found. Deploy it, or correct {argument}; no message is lost."
         )
     if status in _ABOUT_ALL_RUNS or reason in ("import_errors", "denied_run_type", "not_partitioned"):
-        text = f"Airflow does not start runs of {dag_id!r}: {said}."
+        text = f"Airflow does not start runs of {dag_id!r}: {answer}."
         return TargetError(f"{text} No message is lost.")
     if isinstance(status, int) and 400 <= status < 500:
         is_of_size = status == 413 or _ABOUT_SIZE.search(reason or "")
-        return MessageFault(said) if is_of_size else RunRejected(said)
+        return MessageFault(answer) if is_of_size else RunRejected(answer)
     if isinstance(status, int) or detail.get("exception_type") == "HTTPStatusError":
         # Before Airflow 3.3 a rejected run is a 500 without JSON, and the supervisor passes on no status.
-        return ServerFault(said)
+        return ServerFault(answer)
     if detail.get("exception_type") == "PydanticSerializationError":
         return MessageFault("Airflow cannot encode its payload")
-    return TargetError(f"Airflow's API server gives no usable answer: {said}. No message is lost.")
+    return TargetError(f"Airflow's API server gives no usable answer: {answer}. No message is lost.")
 
 
 def param_of(sentence: Any) -> str:

@@ -46,12 +46,12 @@ class RaisesAlarms:
         if self._alarm.is_recalled:
             return
         ti: Any = context["ti"]
-        record = before = None
+        record = last_run = None
         with suppress(Exception):  # without it an alarm may be repeated
             record = ti.xcom_pull(key=ALARM_KEY, include_prior_dates=True, map_indexes=ti.map_index)
-            before = ti.get_previous_dagrun() if record else None
+            last_run = ti.get_previous_dagrun() if record else None
         # A run after that of the record found the source sound, or it would have recorded its problem.
-        ended_at = getattr(before, "end_date", None)
+        ended_at = getattr(last_run, "end_date", None)
         self._alarm.recall(record, ended_at.timestamp() if ended_at else None)
 
     def _store_alarm(self, context: Context) -> None:

@@ -136,17 +136,17 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         self._read_rendered()
         counts, notices = Counts(), notices_of(context)
         # A notice of messages raises no alarm, as those are due seldom.
-        own = [
+        own_notices = [
             notice
             for notice in notices
             if notice.payload.get("alarm") is not False and self._is_own(notice.payload)
         ]
-        checks_source = bool(own or not notices)
+        checks_source = bool(own_notices or not notices)
         drain = partial(
             self._drain, context, counts, checks_source=checks_source, reports_quarantine=not notices
         )
         problem = drain()
-        alarms = [notice for notice in own if notice.payload.get("alarm")]
+        alarms = [notice for notice in own_notices if notice.payload.get("alarm")]
         if alarms:
             self._fail_for_notice(context, problem, max(alarms, key=lambda notice: notice.made_at))
         elif problem is not None:

@@ -45,7 +45,7 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (runs, "stored_dag_run", lambda *given: _now.world.airflow.stored_dag_run(*given)),
     (quarantine, "report_quarantined", lambda *_, **__: []),
     (quarantine, "quarantine_check_seconds", lambda: 300.0),
-    (observers, "tell", lambda *_, **__: None),
+    (observers, "notify", lambda *_, **__: None),
     (base, "check_schema", lambda *_: check),  # it compiles a schema for each sensor
     (cpu_limit, "_is_interruptible", lambda: False),
     (routing, "matcher", cache(routing.matcher)),

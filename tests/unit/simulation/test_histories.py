@@ -43,6 +43,7 @@ def test_a_seed_plays_the_same_history_each_time(player: Any, stage: Any, seeds:
 
 
 RARE = {
+    "acknowledge nothing before a message that may kill the process",
     "count a lease from the answer instead of the request",
     "dispatch a lease that ended before the task resumed",
     "do not look for the dead letter of a redelivered message",
