@@ -29,7 +29,7 @@ def test_what_an_error_holds_is_seen_in_its_causes_attributes_arguments_and_fram
     assert told(error, [SECRET]) == ["its texts"]
     with pytest.raises(ValueError) as raised:
         require_text("name", SECRET, len(SECRET) - 1)
-    assert told(raised.value, [SECRET]) == ["client/arguments.py, filled: value"]
+    assert told(raised.value, [SECRET]) == ["client/arguments.py, require_text: value"]
 
 
 @pytest.mark.parametrize(
