@@ -257,11 +257,11 @@ class Dispatcher:
         :param requested: how many messages the lease could have had.
         :param checks_targets: for the first lease of a drain, which its trigger has obtained.
         """
-        began_at, self._unexplained = clock.monotonic(), 0
         self.counts.result["inbox_id"] = lease.inbox_id
         with holding(lease, self.hook, self.task, self._acknowledge) as unsettled:
             if checks_targets:
                 self._check_targets()
+            began_at, self._unexplained = clock.monotonic(), 0
             self._start_runs(lease, unsettled)
             tried = len(lease.deliveries) - len(unsettled)
             self._seconds_per_message = (clock.monotonic() - began_at) / max(1, tried)
