@@ -20,7 +20,7 @@ const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
 
 export const verbOf = ({ status }) => VERBS[status];
 
-// The colour shows the message; the state of its run has a badge of its own.
+// The color shows the message; the state of its run has a badge of its own.
 const MESSAGE_PALETTES = {
   __proto__: null, available: "blue", leased: "running", quarantined: "failed", "dead-lettered": "failed" };
 
