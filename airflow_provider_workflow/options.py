@@ -158,13 +158,24 @@ def check_routes(
         if expression is not None and targets is None:
             raise ValueError(f"{name} needs trigger_dag_id: without it no runs are started")
     routes = targets if isinstance(targets, Mapping) else {}
+    _compile_routes(routes, match, once_per, trace_context)
+
+
+def _compile_routes(routes: Mapping[str, str], *expressions: str | None) -> None:
+    """
+    Compile those that are no templates.
+
+    :param routes: DAG ids with the expression that each is chosen by.
+    :param expressions: ``match``, ``once_per`` and ``trace_context``.
+    :raises ValueError: an expression is invalid.
+    """
     known = {dag_id: expression for dag_id, expression in routes.items() if not known_later(expression)}
-    expressions = [None if known_later(value) else value for value in (match, once_per, trace_context)]
-    if known or any(expression is not None for expression in expressions):
+    others = [None if known_later(expression) else expression for expression in expressions]
+    if known or any(expression is not None for expression in others):
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(known or None, *expressions)
+        Routes(known or None, *others)
 
 
 def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:

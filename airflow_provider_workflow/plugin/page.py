@@ -121,13 +121,7 @@ def _silent(
 
     :param is_whole: these are all inboxes of the connection.
     """
-    silent: list[Fields] = []
-    for inbox in inboxes:
-        title = inbox["name"] or inbox["id"]
-        problem = problem_of(inbox, title, connection_id)
-        if problem is not None and problem.is_alarm() and problem.fix:
-            source = {"inbox": inbox["id"], "title": title, "why": problem.state}
-            silent.append({**source, "dags": inbox["listeners"]})
+    silent = _silent_inboxes(connection_id, inboxes)
     if is_whole:
         names = {name for inbox in inboxes for name in (inbox["id"], inbox["name"])}
         silent += [
@@ -143,6 +137,18 @@ def _silent(
     for source in silent:
         times = [since[dag["dag_id"]] for dag in source.pop("dags") if dag["dag_id"] in since]
         source["failing_since"] = min(times, default=None)
+    return silent
+
+
+def _silent_inboxes(connection_id: str, inboxes: list[Fields]) -> list[Fields]:
+    """The inboxes that a user must correct before events arrive in them, and why."""
+    silent: list[Fields] = []
+    for inbox in inboxes:
+        title = inbox["name"] or inbox["id"]
+        problem = problem_of(inbox, title, connection_id)
+        if problem is not None and problem.is_alarm() and problem.fix:
+            source = {"inbox": inbox["id"], "title": title, "why": problem.state}
+            silent.append({**source, "dags": inbox["listeners"]})
     return silent
 
 

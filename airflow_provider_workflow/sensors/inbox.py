@@ -386,9 +386,6 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
         A transient error of a lease request counts as an empty inbox.
         """
-        from airflow_provider_workflow.dispatch.receiving import Receiver
-        from airflow_provider_workflow.dispatch.routing import Routes
-
         if lease is not None and lease.seconds_left() <= 0:
             log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
             # Expired by this clock; by the service's clock it may still hold its messages.
@@ -396,16 +393,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             lease = None
         paused_before, self._paused = self._paused, None
         try:
-            if self.trigger_dag_id is None:
-                routes = Routes(None, self.match)
-                self._worker = Receiver(self.hook, self.inbox, routes, context, self.counts, self._task)
-            else:
-                self._worker = self._new_dispatcher(
-                    context,
-                    self._failed_polls,
-                    counts=self.counts,
-                    reports_quarantine=not self.deferrable,
-                )
+            self._worker = self._new_worker(context)
         except ValueError:
             # A template may have another value than before the deferral.
             if lease is not None:
@@ -428,6 +416,22 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         if self.counts.causes and self.on_rejected == "fail" and at_the_end:
             raise AirflowFailException(self.counts.rejected_text())
         return value
+
+    def _new_worker(self, context: Context) -> Dispatcher | Receiver:
+        """
+        What works on the messages of this poll: it starts their runs, or returns them.
+
+        :raises ValueError: a rendered expression is invalid.
+        """
+        from airflow_provider_workflow.dispatch.receiving import Receiver
+        from airflow_provider_workflow.dispatch.routing import Routes
+
+        if self.trigger_dag_id is None:
+            routes = Routes(None, self.match)
+            return Receiver(self.hook, self.inbox, routes, context, self.counts, self._task)
+        return self._new_dispatcher(
+            context, self._failed_polls, counts=self.counts, reports_quarantine=not self.deferrable
+        )
 
     def _dispatch(self, dispatcher: Dispatcher, lease: HeldLease | None) -> DispatchResult | None:
         from airflow_provider_workflow.dispatch.results import DrainEnd
