@@ -27,14 +27,15 @@ def test_a_payment_starts_a_run_and_a_message_without_amount_a_dead_letter(workf
 def test_a_dead_letter_is_stored_reported_and_replayed(workflow_emulator, caplog, tmp_path):
     (message_id,) = workflow_emulator.put("payments", {"total": 20})
     payment_listener().test()
-    letter = started("dead_payment", message_id).conf or {}
+    # As if the target had been broken: the DAG replays no message that no route takes.
+    letter = {**(started("dead_payment", message_id).conf or {}), "reason": "target"}
 
     run = dead_payment().test(run_conf={**letter, "folder": str(tmp_path)})
 
     assert run.state == "success"
     (stored,) = tmp_path.iterdir()
     assert json.loads(stored.read_text())["payload"] == {"total": 20}
-    assert f"Dead letter {message_id} (unmatched)" in caplog.text
+    assert f"Dead letter {message_id} (target)" in caplog.text
     assert started("handle_payment", message_id).conf["message"]["payload"] == {"total": 20}
 
 
