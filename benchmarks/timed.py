@@ -60,7 +60,7 @@ class PipeTrigger(BaseEventTrigger):
             os.close(pipe)
 
 
-def tell(path: str) -> None:
+def notify(path: str) -> None:
     """
     Make the trigger emit an event that waits at a named pipe.
 
