@@ -80,9 +80,9 @@ class Row:
     :param ours: this project's.
     :param beside: what it is compared with; "" for nothing.
     :param theirs: the figure of that, in the same run.
-    :param ratio: ours to theirs, round by round.
+    :param ratio: ours to theirs, round by round; None where theirs is 0 in a round.
     :param point: where ``ours`` is drawn; None for nowhere.
-    :param at_least: the aim for the median of the ratio, or of ours without one; None for no aim.
+    :param at_least: the aim for the median of the ratio, or of ours without theirs; None for no aim.
     :param at_most: the same.
     """
 
@@ -98,7 +98,9 @@ class Row:
 
     @property
     def aim(self) -> str:
-        """The aim, and whether it was missed, which fails nothing; "" without one."""
+        """The aim, and whether it was missed, which fails nothing; "" without one, or without its ratio."""
+        if self.theirs is not None and self.ratio is None:
+            return ""
         reached = (self.ratio or self.ours).median
         if self.at_least is not None:
             return f"at least {self.at_least:g}" + (", missed" if reached < self.at_least else "")
