@@ -75,7 +75,7 @@ def run(*, quick: bool) -> list[Row]:
             session.headers.update(headers)
             ours = partial(_one_by_one, lambda request: client.send(request.call()))
             bare = partial(_one_by_one, lambda request: session.request(**request.arguments).json())
-            rows = _rows(measured, ours, "bare requests", bare, rounds)
+            rows = rows_of(measured, ours, "bare requests", bare, rounds)
         return rows + runner.run(_of_aiohttp(settings, headers, measured, rounds))
 
 
@@ -97,7 +97,7 @@ async def _of_aiohttp(
             return lambda request: asyncio.run_coroutine_threadsafe(one_by_one(request), loop).result()
 
         ours = batch(lambda request: client.send(request.call()))
-        return await asyncio.to_thread(_rows, measured, ours, "bare aiohttp", batch(bare), rounds)
+        return await asyncio.to_thread(rows_of, measured, ours, "bare aiohttp", batch(bare), rounds)
 
 
 def _one_by_one(send: Callable[[Request], Any], request: Request) -> None:
@@ -105,13 +105,14 @@ def _one_by_one(send: Callable[[Request], Any], request: Request) -> None:
         send(request)
 
 
-def _rows(
+def rows_of(
     measured: list[Request],
     ours: Callable[[Request], None],
     beside: str,
     bare: Callable[[Request], None],
     rounds: int,
 ) -> list[Row]:
+    """Calls and CPU of each request: ours beside those of a bare session, in turns."""
     rows = []
     for request in measured:
         ways = {"ours": partial(_sample, ours, request), "bare": partial(_sample, bare, request)}

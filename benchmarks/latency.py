@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from benchmarks.results import Row, compared, in_turns
@@ -56,7 +56,11 @@ def run(*, quick: bool) -> list[Row]:
                 "queue": lambda: sqs.send(queue, {"number": 1}),
             }
             ways = {name: partial(_seconds, airflow, f"{name}_target", put) for name, put in puts.items()}
-            samples = in_turns(ways, QUICK_ROUNDS if quick else ROUNDS, REST_SECONDS)
+            return rows(in_turns(ways, QUICK_ROUNDS if quick else ROUNDS, REST_SECONDS))
+
+
+def rows(samples: Mapping[str, Sequence[float]]) -> list[Row]:
+    """Each way of ours beside the floor, and beside the sensor of SQS."""
     return [
         compared(
             f"put to DAG run queued: {shown}",

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,6 +59,22 @@ def run(*, quick: bool) -> list[Row]:
                 with_page.append(share_of(service, airflow, seconds))
                 after = count()
             answers.append({name: after[name] - before[name] for name in after})
+    return rows(number, seconds, with_page, without_page, answers)
+
+
+def rows(
+    number: int,
+    seconds: float,
+    with_page: Sequence[float],
+    without_page: Sequence[float],
+    answers: Sequence[Answers],
+) -> list[Row]:
+    """
+    What so many browsers add to the API server, and what became of their requests.
+
+    :param seconds: in which each share and each number of requests was taken.
+    :param with_page: percent of one core, round by round.
+    """
     what = f"page Inboxes, {number} browsers"
     added = [share - other for share, other in zip(with_page, without_page, strict=True)]
     return [

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import random
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -44,15 +43,22 @@ class Figure:
         """
         if not samples:
             raise ValueError("a figure needs one sample or more")
-        if len(samples) == 1:
-            return cls(samples[0], samples[0], samples[0], 1)
-        low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+        ordered = sorted(samples)
+        low, median, high = (_quartile(ordered, number) for number in (1, 2, 3))
         return cls(median, low, high, len(samples))
 
     def __str__(self) -> str:
         if self.low == self.high:
             return f"{self.median:.4g}"
         return f"{self.median:.4g} ({self.low:.4g}..{self.high:.4g})"
+
+
+def _quartile(ordered: Sequence[float], number: int) -> float:
+    """Of samples that may be endless, of which ``statistics.quantiles`` makes ``nan`` at times."""
+    index, quarters = divmod(number * (len(ordered) - 1), 4)
+    if not quarters:
+        return ordered[index]
+    return (ordered[index] * (4 - quarters) + ordered[index + 1] * quarters) / 4
 
 
 @dataclass(frozen=True)

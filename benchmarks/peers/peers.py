@@ -57,7 +57,7 @@ def run(*, quick: bool, messages: int | None = None) -> list[Row]:
         size = replace(size, rounds=messages)
     rows: list[Row] = []
     with all_queues() as queues:
-        rows += _idle(queues, size.seconds)
+        rows += idle_rows(queues, size.seconds)
         for ways in together(queues.ways):
             rows += _tried(queues, ways, size)
     return [*rows, *(alone(f"{way}: lines of DAG code", "lines", [way.lines]) for way in queues.ways)]
@@ -68,7 +68,7 @@ def together(ways: Sequence[Way]) -> list[Sequence[Way]]:
     return [[way for way in ways if not way.alone], *([way] for way in ways if way.alone)]
 
 
-def _idle(queues: Queues, seconds: float) -> list[Row]:
+def idle_rows(queues: Queues, seconds: float) -> list[Row]:
     """CPU of idle triggers, beyond that of a triggerer without any."""
     shares: dict[Trigger | None, float] = {}
 

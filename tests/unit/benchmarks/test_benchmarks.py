@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -13,8 +14,14 @@ from benchmarks.results import Figure, alone, compared, in_turns
 def test_a_figure_is_the_median_and_the_quartiles_of_its_samples() -> None:
     assert Figure.of([5.0, 1.0, 2.0, 4.0, 3.0]) == Figure(3.0, 2.0, 4.0, 5)
     assert Figure.of([7.0]) == Figure(7.0, 7.0, 7.0, 1)
+    assert Figure.of([4.0, 2.0]) == Figure(3.0, 2.5, 3.5, 2)
     with pytest.raises(ValueError, match="one sample or more"):
         Figure.of([])
+
+
+def test_samples_that_never_ended_leave_the_median_of_most_that_did() -> None:
+    assert Figure.of([inf, 1.0, 2.0]) == Figure(2.0, 1.5, inf, 3)
+    assert Figure.of([inf, 1.0, inf, 2.0, inf]) == Figure(inf, 2.0, inf, 5)
 
 
 def test_an_aim_says_what_is_wanted_and_whether_it_was_missed() -> None:
