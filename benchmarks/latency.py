@@ -55,7 +55,10 @@ def run(*, quick: bool) -> list[Row]:
                 "floor": lambda: notify(pipe),
                 "queue": lambda: sqs.send(queue, {"number": 1}),
             }
-            ways = {name: partial(_seconds, airflow, f"{name}_target", put) for name, put in puts.items()}
+            ways = {
+                name: partial(seconds_until_queued, airflow, f"{name}_target", put)
+                for name, put in puts.items()
+            }
             return rows(in_turns(ways, QUICK_ROUNDS if quick else ROUNDS, REST_SECONDS))
 
 
@@ -75,7 +78,7 @@ def rows(samples: Mapping[str, Sequence[float]]) -> list[Row]:
     ]
 
 
-def _seconds(airflow: LocalAirflow, dag_id: str, put: Callable[[], object]) -> float:
+def seconds_until_queued(airflow: LocalAirflow, dag_id: str, put: Callable[[], object]) -> float:
     """Put one message; seconds until its run is queued."""
 
     def newest() -> tuple[str, str]:

@@ -21,8 +21,8 @@ PIPE_VARIABLE = "WORKFLOW_BENCH_PIPE"
 class TimedNoticeTrigger(WorkflowInboxNoticeTrigger):
     """Ours, whose events have the time."""
 
-    def _event(self, inbox_id: str) -> TriggerEvent:
-        event = super()._event(inbox_id)
+    def _event(self, inbox_id: str, *, is_alarm: bool) -> TriggerEvent:
+        event = super()._event(inbox_id, is_alarm=is_alarm)
         return TriggerEvent({**event.payload, AT: time.time()})
 
 

@@ -73,14 +73,17 @@ def run(*, quick: bool, messages: int | None = None) -> list[Row]:
             time.sleep(IDLE_SECONDS)
             ways: dict[str, Callable[[], Steps]] = {
                 NOTICE: partial(
-                    _steps, airflow, database, NOTICE, lambda: service.put(NOTICE, {"number": 1})
+                    seconds_of_steps, airflow, database, NOTICE, lambda: service.put(NOTICE, {"number": 1})
                 ),
-                FLOOR: partial(_steps, airflow, database, FLOOR, lambda: notify(pipe)),
+                FLOOR: partial(seconds_of_steps, airflow, database, FLOOR, lambda: notify(pipe)),
             }
             return rows(in_turns(ways, rounds, REST_SECONDS))
 
 
-def _steps(airflow: LocalAirflow, database: Database, name: str, put: Callable[[], object]) -> Steps:
+def seconds_of_steps(
+    airflow: LocalAirflow, database: Database, name: str, put: Callable[[], object]
+) -> Steps:
+    """Put one message; the seconds of each step, when its run is queued and its listener has ended."""
     target = f"{name}_target"
     before, put_at = database.value(COUNT, target), time.time()
     put()
