@@ -15,7 +15,7 @@ _ABOUT_SIZE = re.compile("too_large|too_long|size")
 """In a reason of Airflow, or of a gateway in front of it, that rejects a conf for its size."""
 _STATUS = re.compile(r"(?:Client|Server) error '([45]\d\d) ")
 _ABOUT_A_PARAM = "Invalid input for param "
-_LONGEST_NAME = 100
+_MAX_NAME_LENGTH = 100
 
 
 class RunRejected(Exception):
@@ -51,7 +51,7 @@ def error_of(dag_id: str, error: Any, argument: str = "trigger_dag_id") -> Excep
     if status is None and (sentence := _STATUS.match(str(detail.get("message")))):
         status = int(sentence[1])
     reason = _inner(detail).get("reason")
-    reason = escaped(reason, _LONGEST_NAME) if isinstance(reason, str) else None
+    reason = escaped(reason, _MAX_NAME_LENGTH) if isinstance(reason, str) else None
     answer = f"{reason or detail.get('exception_type') or 'no reason given'} (status {status})"
     answer += param_of(_inner(detail).get("message"))
     if status == 404:
@@ -81,7 +81,7 @@ def param_of(sentence: Any) -> str:
     if not isinstance(sentence, str) or not sentence.startswith(_ABOUT_A_PARAM):
         return ""
     name = sentence.removeprefix(_ABOUT_A_PARAM).partition(":")[0]
-    return f": param {escaped(name, _LONGEST_NAME)}"
+    return f": param {escaped(name, _MAX_NAME_LENGTH)}"
 
 
 def _detail(error: Any) -> dict[str, Any]:
