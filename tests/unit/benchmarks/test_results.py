@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
 import os
+import socket
+import sys
+import time
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import client, parse
+from benchmarks.meter import MACHINE, MEGABYTE, Meter, cpu_of, megabytes, resident, sockets
+from benchmarks.peers.ways import redis_connection
 from benchmarks.results import alone, compared, table
 from benchmarks.servers import RABBITMQ_VARIABLE
+from benchmarks.sleeping import SleepingTrigger
+from benchmarks.sqs import POLL, counting
+from benchmarks.sqs import POLLS as QUEUE_POLLS
 from benchmarks.timed import AT, PipeTrigger, notify
+from benchmarks.watchers import (
+    LISTENING,
+    POLLED_QUEUE,
+    POLLING,
+    QUEUE_VARIABLE,
+    SLEEPING,
+    Trigger,
+    dag_files,
+)
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
 
 ROW = alone("it", "s", [1.0])
@@ -152,3 +172,95 @@ async def test_the_trigger_of_the_floor_emits_an_event_each_time_that_it_is_noti
     await events.aclose()
     with pytest.raises(OSError, match="No such device"):
         notify(path)
+
+
+def test_sockets_that_a_process_opens_are_counted() -> None:
+    before = sockets(os.getpid())
+    ends = socket.socketpair()
+    assert sockets(os.getpid()) == before + 2
+    for end in ends:
+        end.close()
+
+
+def test_memory_that_is_shared_counts_in_part_in_megabytes_and_in_full_as_resident(tmp_path: Path) -> None:
+    size = 16
+    (tmp_path / "shared").write_bytes(b"x" * size * MEGABYTE)
+    with (
+        open(tmp_path / "shared") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as one,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as other,
+    ):
+        me = os.getpid()
+        in_part, in_full = megabytes(me), resident()
+        assert bytes(one) == bytes(other)
+        in_part, in_full = megabytes(me) - in_part, resident() - in_full
+    assert in_full - in_part > size / 2
+
+
+def test_the_cpu_of_a_process_is_part_of_that_of_the_machine() -> None:
+    meter, until = Meter({"test": cpu_of(lambda: [os.getpid()])}), time.process_time() + 0.2
+    while time.process_time() < until:
+        pass
+    window = meter.window()
+    assert 0.1 < window.used["test"] < 0.5
+    assert window.used[MACHINE] > 0.1
+
+
+def test_polls_of_queues_are_counted_and_other_requests_are_not() -> None:
+    paths: list[str] = []
+
+    def application(environ: dict[str, str], start_response: object) -> list[bytes]:
+        paths.append(environ["PATH_INFO"])
+        return [b"answer"]
+
+    counted = counting(application)
+    for target in (POLL, "AmazonSQS.SendMessage", POLL):
+        assert list(counted({"PATH_INFO": "/", "HTTP_X_AMZ_TARGET": target}, print)) == [b"answer"]
+    assert list(counted({"PATH_INFO": QUEUE_POLLS}, lambda *_: None)) == [b"2"]
+    assert paths == ["/"] * 3
+
+
+@pytest.mark.parametrize(
+    ("trigger", "arguments"),
+    [
+        (LISTENING, {"inbox": "inbox_3", "poll_interval": 60.0}),
+        (
+            POLLING,
+            {"inbox": "inbox_3", "poll_interval": 5.0, "max_poll_interval": 5.0, "wake_on_events": False},
+        ),
+        (SLEEPING, {"name": "inbox_3"}),
+        (POLLED_QUEUE, {"sqs_queue": "http://sqs/inbox_3", "wait_time_seconds": 0, "waiter_delay": 5}),
+    ],
+    ids=["listening", "polling", "sleeping", "polled queue"],
+)
+def test_dag_files_make_triggers_that_wait_as_long_as_those_that_they_are_compared_with(
+    trigger: Trigger, arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SqsSensorTrigger(SleepingTrigger):
+        """That of the provider, which is not installed here."""
+
+        def __init__(self, **kwargs: object) -> None:
+            super().__init__("queue")
+            self.arguments = kwargs
+
+        def serialize(self) -> tuple[str, dict[str, Any]]:
+            return "SqsSensorTrigger", self.arguments
+
+    monkeypatch.setitem(
+        sys.modules,
+        "airflow.providers.amazon.aws.triggers.sqs",
+        SimpleNamespace(SqsSensorTrigger=SqsSensorTrigger),
+    )
+    monkeypatch.setenv(QUEUE_VARIABLE, "http://sqs/")
+    names: dict[str, Any] = {}
+    exec(dag_files(4, trigger)["watched_0"], names)
+    (watcher,) = names["watched"]("inbox_3").watchers
+    _, made = watcher.trigger.serialize()
+    assert {name: made[name] for name in arguments} == arguments
+
+
+@pytest.mark.parametrize(("address", "number"), [("redis://host:6379/7", 7), ("redis://host:6379", 0)])
+def test_the_connection_to_redis_has_the_database_of_its_address(address: str, number: int) -> None:
+    connection = json.loads(redis_connection(address))
+    assert (connection["host"], connection["port"]) == ("host", 6379)
+    assert connection["extra"] == {"db": number}
