@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -144,20 +143,3 @@ def test_calls_of_our_client_stand_beside_as_many_of_bare_sessions(monkeypatch: 
         "1/s": "at least 0.8",
         "ms": "at most 1.25",
     }
-
-
-def test_a_batch_that_takes_more_cpu_has_a_lower_rate_and_more_milliseconds_per_call() -> None:
-    def busy(seconds: float) -> Callable[[client.Request], None]:
-        def batch(request: client.Request) -> None:
-            until = time.process_time() + seconds
-            while time.process_time() < until:
-                pass
-
-        return batch
-
-    request = client.Request("it", lambda: pytest.fail("is not sent"), {})
-    rate, cpu = client.rows_of([request], busy(0.03), "bare", busy(0.01), 1)
-    assert rate.ours.median <= client.CALLS / 0.03
-    assert 0.3 <= cpu.ours.median < 3
-    assert cpu.theirs is not None
-    assert 0.1 <= cpu.theirs.median < cpu.ours.median
