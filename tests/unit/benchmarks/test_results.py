@@ -201,7 +201,7 @@ def test_the_cpu_of_a_process_is_counted_in_seconds() -> None:
     meter, until = Meter({"test": cpu_of(lambda: [os.getpid()])}), time.process_time() + 0.2
     while time.process_time() < until:
         pass
-    assert 0.1 < meter.window().used["test"] < 0.5
+    assert 0.1 < meter.window().used["test"] < 10  # neither ticks nor milliseconds
 
 
 def test_the_machine_is_busy_except_when_it_is_idle_and_guests_count_once(
