@@ -16,15 +16,13 @@ Callback = Callable[["Context"], Any] | Collection[Callable[["Context"], Any]] |
 """What Airflow calls with the context of a task or a run: a function, a notifier, or several of them."""
 
 
-class ListenerArguments(TypedDict, total=False):
-    """The arguments of ``@inbox_dag`` for its listener; ``docs/inbox-dag.md`` says what each is for."""
+class DispatchArguments(TypedDict, total=False):
+    """Optional arguments that dispatch operator and sensor share; ``DispatchingOperator`` documents them."""
 
     workflow_conn_id: str
     max_messages: int | None
     max_unfinished_runs: int | None
     on_rejected: Literal["fail", "log"]
-    on_paused: Literal["fail", "log", "wait"]
-    """``log`` is for ``listener="notice"``, and ``wait`` for ``listener="sensor"``."""
     match: str | None
     once_per: str | None
     trace_context: str | None
@@ -34,6 +32,13 @@ class ListenerArguments(TypedDict, total=False):
     unmatched: Literal["lease", "dead_letter"]
     lease_limit: int
     lease_seconds: int
+
+
+class ListenerArguments(DispatchArguments, total=False):
+    """The arguments of ``@inbox_dag`` for its listener; ``docs/inbox-dag.md`` says what each is for."""
+
+    on_paused: Literal["fail", "log", "wait"]
+    """``log`` is for ``listener="notice"``, and ``wait`` for ``listener="sensor"``."""
     poll_interval: float
     max_poll_interval: float
     wake_on_events: bool
@@ -154,6 +159,14 @@ class SensorArguments(TaskArguments, total=False):
     max_wait: timedelta | float | None
     silent_fail: bool
     never_fail: bool
+
+
+class DispatchTaskArguments(DispatchArguments, TaskArguments, total=False):
+    """The arguments of the dispatch operator that its own signature does not name."""
+
+
+class DispatchSensorArguments(DispatchArguments, SensorArguments, total=False):
+    """The arguments of the inbox sensor that its own signature does not name."""
 
 
 class BatchArguments(TaskArguments, total=False):

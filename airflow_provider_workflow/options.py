@@ -170,12 +170,12 @@ def _compile_routes(routes: Mapping[str, str], *expressions: str | None) -> None
     :raises ValueError: an expression is invalid.
     """
     known = {dag_id: expression for dag_id, expression in routes.items() if not known_later(expression)}
-    others = [None if known_later(expression) else expression for expression in expressions]
-    if known or any(expression is not None for expression in others):
+    ready = [None if known_later(expression) else expression for expression in expressions]
+    if known or any(expression is not None for expression in ready):
         # Imports jmespath, so only for DAG files that need it.
         from airflow_provider_workflow.dispatch.routing import Routes
 
-        Routes(known or None, *others)
+        Routes(known or None, *ready)
 
 
 def check_schema(schema: Any, targets: Any) -> Callable[[Any], None] | None:

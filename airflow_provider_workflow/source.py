@@ -134,19 +134,19 @@ def problem_of(
     from airflow_provider_workflow.text import escaped
 
     status, reason = inbox.get("status"), inbox.get("paused_reason")
-    shown = escaped(str(reason or "no reason given"))
+    reason_text = escaped(str(reason or "no reason given"))
     if status == types.PAUSED:
         command = (
             f"airflow-workflow inbox resume {shlex.quote(escaped(name))} --conn-id {shlex.quote(conn_id)}"
         )
         fix = _FIXES_OF_PAUSE.get(str(reason), _FIX_OF_OTHER_PAUSE)
         fix = fix.format(resume=resume or command, recreate=recreate)
-        text = f"Inbox {name!r} is paused ({shown}), and new events are dropped. What to do: {fix}"
-        state = f"paused ({shown}): new events are dropped"
+        text = f"Inbox {name!r} is paused ({reason_text}), and new events are dropped. What to do: {fix}"
+        state = f"paused ({reason_text}): new events are dropped"
         return SourceProblem("paused", text, state, fix, is_wanted=reason == types.BY_USER)
     if status == types.FAILED:
-        text = f"Inbox {name!r} failed to initialize ({shown}). {recreate.capitalize()}."
-        return SourceProblem("failed", text, f"failed to initialize ({shown})", recreate)
+        text = f"Inbox {name!r} failed to initialize ({reason_text}). {recreate.capitalize()}."
+        return SourceProblem("failed", text, f"failed to initialize ({reason_text})", recreate)
     if status == types.DELETING:
         return SourceProblem("deleting", f"Inbox {name!r} is being deleted", "being deleted")
     return None

@@ -115,8 +115,8 @@ def _print(finding: Finding) -> None:
     from rich.text import Text
 
     lines = [f"{finding.check}: {finding.detail}", *([f"-> {finding.fix}"] if finding.fix else [])]
-    shown = "\n         ".join(escaped(output.masked(line), MAX_LINE_LENGTH) for line in lines)
-    text = Text.assemble((f"{finding.status:8}", STYLES[finding.status]), f" {shown}")
+    indented = "\n         ".join(escaped(output.masked(line), MAX_LINE_LENGTH) for line in lines)
+    text = Text.assemble((f"{finding.status:8}", STYLES[finding.status]), f" {indented}")
     console = airflow_internals.console(output.WIDTH)
     with console.capture() as capture:
         console.print(text, soft_wrap=True, end="")

@@ -82,23 +82,39 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
-            tail, second, in_second = b"", clock.monotonic(), 0
+            tail, rate = b"", _EventRate(inbox_id)
             while chunk := await next_chunk(response):
                 received = tail + chunk
                 tail, events = received[1 - len(DATA) :], received.count(DATA)
-                if clock.monotonic() - second >= 1:
-                    second, in_second = clock.monotonic(), 0
-                in_second += events
-                if in_second > MAX_EVENTS:
-                    text = f"closed for {REFUSED_SECONDS:.0f} s: over {MAX_EVENTS} events in a second"
-                    log.warning("Event stream of inbox %s: %s", escaped(inbox_id), text)
-                    raise InvalidRequestError(text, status=200)
+                rate.add(events)
                 if events:
                     yield True
             return
     except FAULTS as error:
         broken = fault(error, request)
     raise broken  # raised here, it has no context, as in ``exchange``
+
+
+class _EventRate:
+    """
+    The events of a stream in a second.
+
+    :param inbox_id: for the log.
+    """
+
+    def __init__(self, inbox_id: str) -> None:
+        self._inbox_id = inbox_id
+        self._began_at, self._count = clock.monotonic(), 0
+
+    def add(self, events: int) -> None:
+        """:raises InvalidRequestError: there are too many in this second."""
+        if clock.monotonic() - self._began_at >= 1:
+            self._began_at, self._count = clock.monotonic(), 0
+        self._count += events
+        if self._count > MAX_EVENTS:
+            text = f"closed for {REFUSED_SECONDS:.0f} s: over {MAX_EVENTS} events in a second"
+            log.warning("Event stream of inbox %s: %s", escaped(self._inbox_id), text)
+            raise InvalidRequestError(text, status=200)
 
 
 async def _refusal_of(

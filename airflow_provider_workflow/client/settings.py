@@ -216,9 +216,9 @@ class Settings:
         address = base_url(_text(host), scheme, port)
         values: dict[str, Any] = {name: text for name in EXTRA_FIELDS if (text := _text(extra.get(name)))}
         values.pop("oauth_url", None)
-        shown = {**values, "login": _text(login), "password": secret}
+        entered_values = {**values, "login": _text(login), "password": secret}
         for name in ("login", "password", "scope", "inbox_path", "templates_path"):
-            if not shown.get(name, "").isprintable():
+            if not entered_values.get(name, "").isprintable():
                 text = "contains an invisible character, such as a line break (enter it again)"
                 problems.append(f"{name} {text}")
         addresses = {"oauth_url": token_url, "host": address, "schema": scheme}

@@ -140,9 +140,10 @@ class Outcomes:
         }
 
     def _failed_text(self) -> str:
-        shown = [f"{escaped(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
-        more = "; ..." if len(shown) > MAX_NAMED_MESSAGES else ""
+        failures = [f"{escaped(message_id)}: {cause}" for message_id, (cause, _) in self.failed.items()]
+        more = "; ..." if len(failures) > MAX_NAMED_MESSAGES else ""
         return (
-            f"{counted(len(shown), 'message')} failed without an acknowledgement:"
-            f" {'; '.join(shown[:MAX_NAMED_MESSAGES])}{more}. They are redelivered when their leases expire"
+            f"{counted(len(failures), 'message')} failed without an acknowledgement:"
+            f" {'; '.join(failures[:MAX_NAMED_MESSAGES])}{more}. They are redelivered when their leases"
+            " expire"
         )

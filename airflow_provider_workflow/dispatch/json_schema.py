@@ -79,15 +79,7 @@ def _check_references(schema: Mapping[str, Any], draft: Any) -> list[Mapping[str
     """
     specification = specification_with(draft.ID_OF(draft.META_SCHEMA))
     root = specification.create_resource(schema)
-    address = root.id() or ""
-    try:
-        resolver = REGISTRY.with_resource(address, root).crawl().resolver(address)
-    except AttributeError:
-        raise ValueError(
-            "schema has extends or dependencies in a form that references cannot be looked up in: give"
-            ' extends a list of schemas, and dependencies {"required": ["a"]} instead of ["a"]'
-        ) from None
-    parts = [*_parts_of(root, resolver)]
+    parts = [*_parts_of(root, _resolver_of(root))]
     checked = {id(part) for part, _ in parts}
     applied: dict[int, set[int]] = {}
     """By schema: those that apply to the same value."""
@@ -117,6 +109,22 @@ def _check_references(schema: Mapping[str, Any], draft: Any) -> list[Mapping[str
             " it stand under a keyword for a part of the value, such as properties or items"
         ) from None
     return [part for part, _ in parts]
+
+
+def _resolver_of(root: Resource[Any]) -> Any:
+    """
+    What looks up the references of a schema.
+
+    :raises ValueError: a part of the schema has an old form, in which they cannot be looked up.
+    """
+    address = root.id() or ""
+    try:
+        return REGISTRY.with_resource(address, root).crawl().resolver(address)
+    except AttributeError:
+        raise ValueError(
+            "schema has extends or dependencies in a form that references cannot be looked up in: give"
+            ' extends a list of schemas, and dependencies {"required": ["a"]} instead of ["a"]'
+        ) from None
 
 
 def _parts_of(root: Resource[Any], resolver: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:

@@ -66,12 +66,12 @@ class Counts:
 
         :param outcome: ``started``, ``existing``, ``repeated``, ``rejected`` or ``dead_lettered``.
         """
-        shown, rejected = escaped(message_id), self.result["rejected"]
-        if shown in rejected["ids"]:
-            rejected["ids"].remove(shown)
+        escaped_id, rejected = escaped(message_id), self.result["rejected"]
+        if escaped_id in rejected["ids"]:
+            rejected["ids"].remove(escaped_id)
             rejected["count"] -= 1
-            self.causes.pop(shown, None)
-        add(self.by_outcome()[outcome], shown)
+            self.causes.pop(escaped_id, None)
+        add(self.by_outcome()[outcome], escaped_id)
 
     def reject(self, message_id: str, cause: str | None) -> None:
         """
@@ -87,8 +87,8 @@ class Counts:
         """The counts in one line, repeated messages and dead letters only if there are any."""
         numbers = {name: counted["count"] for name, counted in self.by_outcome().items()}
         seldom = ("repeated", "dead_lettered")
-        shown = [name for name in numbers if numbers[name] or name not in seldom]
-        return ", ".join(f"{numbers[name]} {name.replace('_', '-')}" for name in shown)
+        outcomes = [name for name in numbers if numbers[name] or name not in seldom]
+        return ", ".join(f"{numbers[name]} {name.replace('_', '-')}" for name in outcomes)
 
     def rejected_text(self) -> str:
         """The rejected messages in one sentence."""

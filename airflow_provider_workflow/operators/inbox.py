@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.arguments import TaskArguments
+    from airflow_provider_workflow.arguments import DispatchTaskArguments
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.results import Counts
     from airflow_provider_workflow.types import DispatchResult, Lease
@@ -86,41 +86,10 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         *,
         inbox: str,
         trigger_dag_id: str | Mapping[str, str],
-        max_messages: int | None = None,
-        max_unfinished_runs: int | None = None,
-        on_rejected: Literal["fail", "log"] = "fail",
         on_paused: Literal["fail", "log"] = "fail",
-        match: str | None = None,
-        once_per: str | None = None,
-        trace_context: str | None = None,
-        schema: Any = None,
-        dead_letter_dag_id: str | None = None,
-        dead_letter_after: int = 3,
-        unmatched: Literal["lease", "dead_letter"] = "lease",
-        lease_limit: int = 100,
-        lease_seconds: int = 300,
-        workflow_conn_id: str = "workflow_default",
-        **kwargs: Unpack[TaskArguments],
+        **kwargs: Unpack[DispatchTaskArguments],
     ) -> None:
-        super().__init__(
-            inbox=inbox,
-            trigger_dag_id=trigger_dag_id,
-            max_messages=max_messages,
-            max_unfinished_runs=max_unfinished_runs,
-            on_rejected=on_rejected,
-            on_paused=on_paused,
-            match=match,
-            once_per=once_per,
-            trace_context=trace_context,
-            schema=schema,
-            dead_letter_dag_id=dead_letter_dag_id,
-            dead_letter_after=dead_letter_after,
-            unmatched=unmatched,
-            lease_limit=lease_limit,
-            lease_seconds=lease_seconds,
-            workflow_conn_id=workflow_conn_id,
-            **kwargs,
-        )
+        super().__init__(inbox=inbox, trigger_dag_id=trigger_dag_id, on_paused=on_paused, **kwargs)
 
     def execute(self, context: Context) -> DispatchResult:
         """

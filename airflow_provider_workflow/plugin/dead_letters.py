@@ -62,10 +62,12 @@ def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Respon
     fetch = partial(_dead_letters, connection_id, inbox_id, dag_ids)
     stored = service.cached((connection_id, "dead letters", inbox_id, *dag_ids), fetch)
     may_read = partial(reader.may, "read runs")
-    shown = [letter for letter in stored["letters"][:MAX_LISTED_DEAD_LETTERS] if may_read(letter.run.dag_id)]
+    letters = [
+        letter for letter in stored["letters"][:MAX_LISTED_DEAD_LETTERS] if may_read(letter.run.dag_id)
+    ]
     return answer(
         {
-            "dead_letters": [_dead_letter(letter, reader) for letter in shown],
+            "dead_letters": [_dead_letter(letter, reader) for letter in letters],
             "is_partial": len(stored["letters"]) > MAX_LISTED_DEAD_LETTERS,
             "large_runs": sum(count for dag_id, count in stored["large"].items() if may_read(dag_id)),
             "unnamed_dags": [{"dag_id": dag_id} for dag_id in filter(may_read, stored["unnamed"])],

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_workflow.arguments import SensorArguments
+    from airflow_provider_workflow.arguments import DispatchSensorArguments
     from airflow_provider_workflow.client.errors import WorkflowError
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
     from airflow_provider_workflow.dispatch.lease import HeldLease
@@ -101,25 +101,12 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         inbox: str,
         trigger_dag_id: str | Mapping[str, str] | None = None,
         acknowledge: Literal["auto", "manual"] | None = None,
-        max_messages: int | None = None,
-        max_unfinished_runs: int | None = None,
-        on_rejected: Literal["fail", "log"] = "fail",
         on_paused: Literal["fail", "wait"] = "fail",
-        match: str | None = None,
-        once_per: str | None = None,
-        trace_context: str | None = None,
-        schema: Any = None,
-        dead_letter_dag_id: str | None = None,
-        dead_letter_after: int = 3,
-        unmatched: Literal["lease", "dead_letter"] = "lease",
-        lease_limit: int = 100,
-        lease_seconds: int = 300,
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
         deferrable: bool | None = None,
-        workflow_conn_id: str = "workflow_default",
-        **kwargs: Unpack[SensorArguments],
+        **kwargs: Unpack[DispatchSensorArguments],
     ) -> None:
         if "poke_interval" in kwargs:
             raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
@@ -129,20 +116,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         super().__init__(
             inbox=inbox,
             trigger_dag_id=trigger_dag_id,
-            max_messages=max_messages,
-            max_unfinished_runs=max_unfinished_runs,
-            on_rejected=on_rejected,
             on_paused=on_paused,
-            match=match,
-            once_per=once_per,
-            trace_context=trace_context,
-            schema=schema,
-            dead_letter_dag_id=dead_letter_dag_id,
-            dead_letter_after=dead_letter_after,
-            unmatched=unmatched,
-            lease_limit=lease_limit,
-            lease_seconds=lease_seconds,
-            workflow_conn_id=workflow_conn_id,
             poke_interval=poll_interval,
             **kwargs,
         )

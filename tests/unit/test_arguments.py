@@ -22,7 +22,6 @@ from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 
 NAMES = {"Any": Any, "Literal": Literal, "Mapping": Mapping}
-LISTENERS = [WorkflowInboxDispatchOperator, WorkflowInboxSensor]
 SINCE_3_3 = {"retry_policy", "rerun_with_latest_version"}
 """Arguments of Airflow's own."""
 
@@ -38,26 +37,46 @@ def types_of(kind: Any) -> dict[str, Any]:
     return {name: eval(str(each.annotation), NAMES) for name, each in parameters_of(kind).items()}
 
 
-@pytest.mark.parametrize("kind", LISTENERS)
-def test_a_listener_has_the_arguments_of_its_base_class_with_their_types_and_defaults(kind: Any) -> None:
-    of_base = parameters_of(DispatchingOperator)
-    of_base["workflow_conn_id"] = parameters_of(WorkflowOperator)["workflow_conn_id"]
-    own = parameters_of(kind)
-    # These have other values, or another default, in one of them.
-    for name in ("on_paused", "trigger_dag_id"):
-        assert own[name].default in (of_base[name].default, None)
-        of_base.pop(name)
+def test_an_editor_knows_the_arguments_that_the_listeners_share_with_their_types() -> None:
+    shared = {
+        **types_of(DispatchingOperator),
+        "workflow_conn_id": types_of(WorkflowOperator)["workflow_conn_id"],
+    }
+    # Each listener names these itself, as their values differ.
+    for name in ("inbox", "trigger_dag_id", "on_paused"):
+        del shared[name]
 
-    assert {name: own[name] for name in of_base} == of_base
+    assert arguments.DispatchArguments.__annotations__ == shared
+
+
+@pytest.mark.parametrize(
+    ("kind", "others"),
+    [
+        (WorkflowInboxDispatchOperator, "DispatchTaskArguments"),
+        (WorkflowInboxSensor, "DispatchSensorArguments"),
+    ],
+)
+def test_a_listener_takes_the_shared_arguments_besides_its_own(kind: Any, others: str) -> None:
+    assert signature(kind.__init__).parameters["kwargs"].annotation == f"Unpack[{others}]"
+    assert (
+        arguments.DispatchArguments.__annotations__.keys()
+        <= getattr(arguments, others).__annotations__.keys()
+    )
+    assert not parameters_of(kind).keys() & getattr(arguments, others).__annotations__.keys()
+
+
+def types_of_listener(kind: Any) -> dict[str, Any]:
+    """The types of all arguments of a listener that are ours."""
+    return {**types_of(WorkflowOperator), **types_of(DispatchingOperator), **types_of(kind)}
 
 
 def test_an_editor_knows_the_arguments_of_a_listener_of_inbox_dag_with_their_types() -> None:
     of_kinds = {
         "notice": {
-            **types_of(WorkflowInboxDispatchOperator),
+            **types_of_listener(WorkflowInboxDispatchOperator),
             **{name: types_of(WorkflowInboxNoticeTrigger)[name] for name in OF_WAITING["notice"]},
         },
-        "sensor": types_of(WorkflowInboxSensor),
+        "sensor": types_of_listener(WorkflowInboxSensor),
     }
     both = {**of_kinds["notice"], **of_kinds["sensor"]}
     for name in ("inbox", "trigger_dag_id", "acknowledge"):
@@ -130,7 +149,7 @@ KINDS: dict[Any, dict[str, Any]] = {
 CHOICES = [
     (kind, name, choices_of(type_))
     for kind in KINDS
-    for name, type_ in types_of(kind).items()
+    for name, type_ in (types_of(kind) if kind is WorkflowGuessOperator else types_of_listener(kind)).items()
     if choices_of(type_)
 ]
 

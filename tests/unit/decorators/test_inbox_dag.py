@@ -24,6 +24,7 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.decorators.inbox_dag import OF_TASK, OF_WAITING, MessagePlaceholder
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
+from airflow_provider_workflow.operators.base import DispatchingOperator, WorkflowOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
@@ -250,7 +251,8 @@ def test_an_unknown_argument_is_named(arguments: dict[str, Any], text: str) -> N
 
 
 def test_every_argument_of_a_listener_can_be_given() -> None:
-    of_sensor = arguments_of(WorkflowInboxSensor) - {"trigger_dag_id", "acknowledge"}
+    bases = (WorkflowOperator, DispatchingOperator, WorkflowInboxSensor)
+    of_sensor = {name for kind in bases for name in arguments_of(kind)} - {"trigger_dag_id", "acknowledge"}
 
     assert {*OF_TASK, *OF_WAITING["sensor"]} == of_sensor
     # Users mean a queue of workers.
