@@ -196,18 +196,12 @@ def lease(answer: Answer) -> Any:
     A lease.
 
     A defect of one message must not make the whole lease unreadable, until all are quarantined. What cannot
-    be decoded is replaced by its text, an entry that is not an object by an empty one, and attributes that
-    are not objects by None.
+    be decoded, or is nested too deep, is replaced by its text, an entry that is not an object by an empty
+    one, and attributes that are not objects by None.
 
     :raises TransportError: the body is not a lease.
     """
-    try:
-        body = answer.json()
-    except TransportError as unreadable:
-        try:
-            body = tolerant_json.decode_lease(answer.body)
-        except ValueError:
-            raise unreadable from None
+    body = _decoded_lease(answer)
     results = body.get("results") if isinstance(body, dict) else None
     if not isinstance(results, list):
         raise _misshapen(answer, "an object with a list of results")
@@ -221,6 +215,22 @@ def lease(answer: Answer) -> Any:
         message.pop("payload_json", None)  # not a field of the service
     body["sent_at"] = answer.sent_at
     return body
+
+
+def _decoded_lease(answer: Answer) -> Any:
+    """
+    The body of a lease, with a text in place of each value that Python or Airflow cannot work with.
+
+    :raises TransportError: the body is not JSON.
+    """
+    with suppress(TransportError):
+        body = answer.json()
+        if not tolerant_json.is_deeper(body, tolerant_json.LEVELS + tolerant_json.MAX_PAYLOAD_LEVELS):
+            return body
+    try:
+        return tolerant_json.decode_lease(answer.body)
+    except ValueError:
+        return answer.json()
 
 
 def templates(answer: Answer) -> list[Template]:
@@ -376,18 +386,9 @@ def _explained(code: str | None, detail: str) -> str:
 
 def _kept(answer: Answer, decoded: Any) -> Any:
     """The body of an error: decoded, or its text if it is not JSON or too deep; None if it is empty."""
-    if decoded is not None and not _is_too_deep(decoded):
+    if decoded is not None and not tolerant_json.is_deeper(decoded, MAX_LEVELS):
         return decoded
     return answer.body.decode(errors="replace") or None
-
-
-def _is_too_deep(value: Any) -> bool:
-    """Whether a JSON value has more than ``MAX_LEVELS`` levels; a much deeper one cannot be pickled."""
-    level = [value]
-    for _ in range(MAX_LEVELS):
-        containers = [item for item in level if isinstance(item, (dict, list))]
-        level = [part for item in containers for part in (item.values() if isinstance(item, dict) else item)]
-    return any(isinstance(item, (dict, list)) for item in level)
 
 
 def _place(first: Mapping[str, Any]) -> str:

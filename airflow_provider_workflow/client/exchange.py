@@ -408,10 +408,7 @@ def _fitting_after(lease: Any, size: int) -> int:
     messages = lease["results"]
     if len(messages) < 2:
         return max(1, TARGET_LEASE_BYTES // size)
-    try:
-        largest = max(len(_ENCODER.encode(message)) for message in messages)
-    except RecursionError:  # nested too deep to be measured
-        largest = size
+    largest = max(len(_ENCODER.encode(message)) for message in messages)
     return max(1, TARGET_LEASE_BYTES // largest)
 
 

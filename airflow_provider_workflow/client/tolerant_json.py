@@ -1,6 +1,6 @@
 """
-JSON that the standard library does not decode or encode: it is nested deeper than about 1000 levels, has a
-number of thousands of digits, or is a lease in which one message has a defect.
+JSON that the standard library does not decode or encode as this provider needs it: with a number of thousands
+of digits, or as a lease in which one message has a defect.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from io import StringIO
@@ -16,6 +15,9 @@ from typing import Any
 
 LEVELS = 3
 """Levels of a lease above a payload: the lease, its list of messages, the message."""
+MAX_PAYLOAD_LEVELS = 147
+"""Some Airflow versions accept a run whose conf has more than 150 levels, three of them above the payload,
+and then cannot start any of its tasks."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 """Possessive, so that it needs no memory for each character."""
@@ -23,7 +25,6 @@ _STRING_OR_BRACKET = re.compile(_STRING.pattern + r'|["\[\]{}]', re.DOTALL)
 """A quote alone begins a string without an end."""
 _BARE = re.compile(r'[^,\[\]{}"]*')
 _CLOSING = {"{": "}", "[": "]"}
-_TOKEN = re.compile(_STRING.pattern + r'|[\[\]{}:,]|[^\s"\[\]{}:,]+', re.DOTALL)
 _STRING_OR_WORD = re.compile(_STRING.pattern + "|NaN|Infinity")
 _NUMBERS = {"NaN": "null", "Infinity": "1e999"}
 
@@ -46,45 +47,36 @@ _DECODER = json.JSONDecoder(parse_int=whole, strict=False, object_hook=lambda va
 
 def decode(text: str) -> Any:
     """
-    The same as ``json.loads``, for any depth; several times slower for what that cannot decode.
+    The same as ``json.loads``, but a whole number of thousands of digits is infinity.
 
-    :raises ValueError: the string is not JSON.
+    :raises ValueError: the string is not JSON, or nested deeper than Python decodes.
     """
     try:
         return json.loads(text, parse_int=whole)
     except RecursionError:
-        return _decoded(text)
+        raise ValueError("The string is nested too deep") from None
 
 
-def _decoded(text: str) -> Any:
-    items: list[Any] = []
-    outer: list[list[Any]] = []
-    for token in _TOKEN.finditer(text):
-        sign = token.group()
-        if sign in ("[", "{"):
-            outer.append(items)
-            items = []
-        elif sign in ("]", "}"):
-            closed: Any = items if sign == "]" else dict(zip(items[::2], items[1::2], strict=True))
-            items = outer.pop() if outer else []
-            items.append(closed)
-        elif sign not in (":", ","):
-            items.append(json.loads(sign, parse_int=whole))
-    if outer or len(items) != 1:
-        raise ValueError("The string is not JSON")
-    return items[0]
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value is nested deeper than a number of levels."""
+    containers = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(levels):
+        containers = [
+            part
+            for container in containers
+            for part in (container.values() if isinstance(container, dict) else container)
+            if isinstance(part, (dict, list))
+        ]
+    return bool(containers)
 
 
 def dumped(value: Any, **options: Any) -> str:
     """
-    The same as ``json.dumps``, for any depth, and always JSON: infinity is ``1e999``.
+    The same as ``json.dumps``, but always JSON: infinity is ``1e999``.
 
     Python decodes 1e400 to infinity, and encodes that as a word that other languages reject.
     """
-    try:
-        text = json.dumps(value, **options)
-    except RecursionError:
-        return _encoded(value, **options)
+    text = json.dumps(value, **options)
     if not any(word in text for word in _NUMBERS):
         return text
     return _STRING_OR_WORD.sub(lambda match: _NUMBERS.get(match[0], match[0]), text)
@@ -97,16 +89,13 @@ def encoded(value: Any, longest: float = math.inf) -> str:
     ``json.dumps`` does not, and takes 20 ms or more for 1 MB.
 
     :param longest: maximum number of characters.
-    :raises ValueError: it is longer, or nested too deep.
+    :raises ValueError: it is longer.
     """
     text = StringIO()
-    try:
-        for part in json.JSONEncoder().iterencode(value):
-            if text.tell() + len(part) > longest:
-                raise ValueError("it is too long")
-            text.write(part)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
+    for part in json.JSONEncoder().iterencode(value):
+        if text.tell() + len(part) > longest:
+            raise ValueError("it is too long")
+        text.write(part)
     return text.getvalue()
 
 
@@ -130,38 +119,12 @@ def with_whole_numbers(value: Any) -> Any:
     return root[0]
 
 
-def _encoded(value: Any, *, sort_keys: bool = False, **options: Any) -> str:
-    written = StringIO()
-    outer: list[tuple[Iterator[tuple[int, Any]], str]] = [(enumerate([value]), "")]
-    while outer:
-        entries, closing = outer[-1]
-        for number, entry in entries:
-            written.write(", " if number else "")
-            item = entry
-            if closing == "}":
-                name, item = entry
-                written.write(f"{dumped(name, **options)}: ")
-            if item and isinstance(item, dict):
-                members = sorted(item.items()) if sort_keys else item.items()
-                outer.append((enumerate(members), "}"))
-            elif item and isinstance(item, list):
-                outer.append((enumerate(item), "]"))
-            else:
-                written.write(dumped(item, **options))
-                continue
-            written.write("{" if isinstance(item, dict) else "[")
-            break
-        else:
-            written.write(closing)
-            outer.pop()
-    return written.getvalue()
-
-
 def decode_lease(body: bytes) -> dict[str, Any]:
     """
     The value of a lease, with the text of a value in place of each that cannot be decoded.
 
-    That is a payload that is not JSON, or too deep. Bytes that are not UTF-8 become lone surrogates.
+    That is a payload that is not JSON, or is nested deeper than ``MAX_PAYLOAD_LEVELS``. Bytes that are not
+    UTF-8 become lone surrogates.
 
     :raises ValueError: the body is not an object, or not complete.
     """
@@ -180,7 +143,7 @@ def _skip(text: str, start: int) -> int:
 
 def _value(text: str, start: int, levels: int) -> tuple[Any, int]:
     """The value at a position, and the position of what follows it."""
-    for decoded in (partial(_items, levels=levels), _DECODER.raw_decode, _text):
+    for decoded in (partial(_items, levels=levels), _shallow, _text):
         with suppress(ValueError, RecursionError):
             value, end = decoded(text, start)
             return value, _skip(text, end)
@@ -210,6 +173,14 @@ def _items(text: str, start: int, levels: int) -> tuple[Any, int]:
     if sign != closing:
         raise ValueError("A value does not end")
     return (dict(zip(names, values, strict=True)) if closing == "}" else values), position + 1
+
+
+def _shallow(text: str, start: int) -> tuple[Any, int]:
+    """The value at a position, which has a depth that Airflow stores."""
+    value, end = _DECODER.raw_decode(text, start)
+    if is_deeper(value, MAX_PAYLOAD_LEVELS):
+        raise ValueError("The value is nested too deep")
+    return value, end
 
 
 def _text(text: str, start: int) -> tuple[str, int]:

@@ -109,7 +109,7 @@ class HeldLease:
         A string carries any payload from trigger to task. The payload itself, as a value of the event, can
         end the whole triggerer (a NUL, a lone surrogate, an integer over 64 bits).
 
-        :raises ValueError: it is longer than ``MAX_HAND_OFF_LENGTH``, or a message is nested too deep.
+        :raises ValueError: it is longer than ``MAX_HAND_OFF_LENGTH``.
         """
         content = {
             "inbox_id": self.inbox_id,
@@ -123,10 +123,7 @@ class HeldLease:
     @classmethod
     def from_hand_off(cls, text: str) -> HeldLease:
         """The lease that ``hand_off`` of this version or an earlier one wrote."""
-        try:
-            lease = json.loads(text)
-        except RecursionError:
-            lease = tolerant_json.decode(text)
+        lease = json.loads(text)
         lease.pop("left_out", None)  # of 0.2.0
         messages = lease.pop("messages")
         return cls(**lease, deliveries=[Delivery.of(lease["inbox_id"], message) for message in messages])

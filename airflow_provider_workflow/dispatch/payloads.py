@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS, reserved_keys
 from airflow_provider_workflow.client import tolerant_json
+from airflow_provider_workflow.client.tolerant_json import MAX_PAYLOAD_LEVELS
 from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DEEPEST = 147
-"""Levels of a payload. Some Airflow versions accept a run whose conf has more than 150 levels, three of them
-above the payload, and then cannot start any of its tasks."""
 INTEGERS = (-(2**63), 2**64 - 1)
 MAX_FLOAT = 2.0**64
 """PostgreSQL returns a larger one as an integer, which no task of the run can read."""
@@ -93,8 +91,8 @@ def unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) ->
     reserved = reserved_keys() if reserved is None else reserved
     outer: list[Iterator[Any]] = [iter([value])]
     while outer:
-        if len(outer) > DEEPEST:
-            return f"{name} is nested deeper than {DEEPEST} levels"
+        if len(outer) > MAX_PAYLOAD_LEVELS:
+            return f"{name} is nested deeper than {MAX_PAYLOAD_LEVELS} levels"
         for item in outer[-1]:
             if isinstance(item, dict) and not reserved.isdisjoint(item):
                 return f"{name} has a key that Airflow reserves for its serialization"

@@ -13,6 +13,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
+from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
     queue_of_triggerers,
@@ -49,8 +50,8 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     Watchers of one inbox share one poller in a triggerer if all their arguments except ``match`` are
     the same. A message that several select goes to each. With several triggerers use one watcher per inbox.
 
-    A message that no watcher selects, as its DAG is paused or its ``match`` fails, or that is nested too deep
-    for an event, is left to its lease, and quarantined after about five deliveries.
+    A message that no watcher selects, because its DAG is paused or its ``match`` fails, is left to its lease,
+    and quarantined after about five deliveries.
 
     It never ends: it retries after all errors, with growing pauses. Payloads are stored unencrypted in the
     asset's events, and in the triggerer's log (at INFO, from 3.4 on at DEBUG).
@@ -148,13 +149,19 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         The selection is recorded before the first event, and that Airflow took the events after the last: if
         the watcher ends in between, or before, the messages are redelivered.
         """
-        from airflow_provider_workflow.triggers.event_producer import event_payload, log_rejected
+        from airflow_provider_workflow.triggers.event_producer import event_payload
 
         async for batch in shared_stream:
             # In a thread, as expressions over large payloads take long.
             messages, causes = await asyncio.to_thread(self.matching, batch.messages)
             for message_id, cause in causes:
-                log_rejected(self, message_id, cause)
+                observers.notify("rejected", inbox=self.inbox, conn_id=self.workflow_conn_id)
+                log.warning(
+                    "Inbox %s: message %s was rejected: %s",
+                    self.inbox,
+                    escaped(message_id),
+                    escaped(cause),
+                )
             inbox_id, count = batch.lease.inbox_id, len(messages)
             batch.selected[self] = frozenset(message.id for message in messages)
             for part in [[message] for message in messages] if self.per_message else [messages]:

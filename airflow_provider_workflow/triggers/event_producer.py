@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
-from airflow_provider_workflow import clock, observers, types
+from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, tolerant_json
 from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
 from airflow_provider_workflow.dispatch.delivery import Delivery
@@ -153,9 +153,7 @@ class InboxProducer(SharedStreamProducer):
                             await source.waits.wait()
                             continue
                         source.waits.reset()
-                        messages, causes = await asyncio.to_thread(encode, lease.deliveries)
-                        for message_id, cause in causes:
-                            log_rejected(options, message_id, cause)
+                        messages = await asyncio.to_thread(encode, lease.deliveries)
                         for part in _parts_of(messages):
                             if lease.seconds_left() <= 0:
                                 break
@@ -270,27 +268,12 @@ class InboxProducer(SharedStreamProducer):
             pause = min(pause * 2, MAX_ACKNOWLEDGE_PAUSE_SECONDS)
 
 
-def log_rejected(watcher: Watcher, message_id: str, cause: str) -> None:
-    """Log and count a message that a watcher cannot put into an event."""
-    observers.notify("rejected", inbox=watcher.inbox, conn_id=watcher.workflow_conn_id)
-    text = "Inbox %s: message %s was rejected: %s"
-    log.warning(text, watcher.inbox, escaped(message_id), escaped(cause))
-
-
-def encode(
-    deliveries: Sequence[Delivery],
-) -> tuple[list[EventMessage], list[tuple[str, str]]]:
-    """The messages, encoded, and the ids of those that cannot be, with the cause. It takes long."""
-    event_messages: list[EventMessage] = []
-    causes: list[tuple[str, str]] = []
-    for delivery in deliveries:
-        try:
-            text = tolerant_json.encoded(delivery.message)
-        except ValueError as problem:
-            causes.append((delivery.id, str(problem)))
-        else:
-            event_messages.append(EventMessage(delivery.id, delivery.message, text))
-    return event_messages, causes
+def encode(deliveries: Sequence[Delivery]) -> list[EventMessage]:
+    """The messages, encoded. It takes long."""
+    return [
+        EventMessage(delivery.id, delivery.message, tolerant_json.encoded(delivery.message))
+        for delivery in deliveries
+    ]
 
 
 def event_payload(inbox_id: str, messages: Sequence[EventMessage]) -> dict[str, Any]:

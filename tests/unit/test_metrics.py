@@ -139,7 +139,7 @@ async def messages_are_put_into_an_event(bench: Workbench, clock: ManualClock) -
     lease = bench.lease()
 
     async def stream() -> AsyncIterator[Batch]:
-        yield Batch(lease, encode(lease.deliveries)[0])
+        yield Batch(lease, encode(lease.deliveries))
 
     async for _ in WorkflowInboxEventTrigger(INBOX).filter_shared_stream(stream()):
         pass

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from airflow.sdk import Param
 
-from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.blame import Reason
@@ -193,8 +192,8 @@ def test_show_prints_the_exact_message(cli: Cli, buried: Burying) -> None:
 
 
 def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Burying) -> None:
-    text = "[" * 100_000 + "]" * 100_000
-    buried.bury("a", tolerant_json.decode(text))
+    text = "[" * 500_000 + "]" * 500_000
+    buried.bury("a", changed={"message_json": text})
 
     shown = cli("dead-letters", "show", "a", "-o", "json")
 

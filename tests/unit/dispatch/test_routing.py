@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 
 
@@ -171,7 +171,7 @@ def test_an_expression_that_may_match_is_accepted(expression: str) -> None:
         ("payload.a[?b < @.c]", {"a": [{"b": 4111, "c": "4111"}]}, "< compares .* given number and string;"),
         ("payload[::0]", [4111, 2], "ValueError$"),
         ("ceil(payload)", float("inf"), "OverflowError$"),
-        ("to_string(payload)", tolerant_json.decode("[" * 100_000 + "]" * 100_000), "RecursionError$"),
+        ("to_string(payload)", reduce(lambda value, _: [value], range(100_000), 1), "RecursionError$"),
         ("sum(payload)", ["4111 1111", {"n": 4111}, 4111], r"sum\(\) takes array-number, and was given "),
         ("abs(payload)", ["4111 1111"], r"abs\(\) takes number, and was given array$"),
         (
