@@ -26,13 +26,14 @@ STATE = (
     "client.tokens.TOKENS",
     "client.settings._named",
     "inbox_names.NAMES",
+    "observers._observers",
     "observers._warned",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
     "dispatch.runs._compared",
     "plugin.service.CACHED_ANSWERS",
 )
-"""State that outlives a test: collections, and objects that can be created without arguments."""
+"""State that outlives a test: collections, caches, and objects that can be created without arguments."""
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def reset() -> None:
             continue
         # Emptied in place, as other modules hold references to it.
         value = getattr(module, attribute)
-        if hasattr(value, "clear"):
-            value.clear()
+        if clear := getattr(value, "cache_clear", None) or getattr(value, "clear", None):
+            clear()
         else:
             vars(value).update(vars(type(value)()))

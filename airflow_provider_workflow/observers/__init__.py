@@ -2,14 +2,14 @@
 Observers are told what happens to the messages of inboxes: metrics, spans of OpenTelemetry, and your own.
 
 An observer is a function that is called with each :class:`Event`; ``[workflow] observers`` names those of
-users. It cannot fail a task: what it raises is logged, once in a process for each type of error. It must not
-block, as it is called in event loops too.
+users, which a process reads and imports once. An observer cannot fail a task: what it raises is logged, once
+in a process for each type of error. It must not block, because it is called in event loops too.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,15 +22,14 @@ from airflow_provider_workflow.inbox_names import name_of
 
 log = logging.getLogger(__name__)
 
-METRICS = f"{__name__}.metrics.send_metrics"
-SPANS = f"{__name__}.tracing.observe"
-CURRENT = f"{__name__}.tracing.current_context"
+OWN = (f"{__name__}.metrics.send_metrics", f"{__name__}.tracing.observe")
+"""The provider's own observers. They import this module, so they are named by their paths."""
+CURRENT_CONTEXT = f"{__name__}.tracing.current_context"
 AGE = "oldest_message_age"
 """Fact of a lease: seconds since the oldest of its messages was created; 0 if there is none."""
 ACTIVE = "active"
 """Fact of a source: 0 while a watcher finds it paused by the service or unusable, else 1."""
 _warned: set[tuple[str, type[BaseException]]] = set()
-_imported = cache(resolve_name)
 
 
 @dataclass(frozen=True)
@@ -75,16 +74,28 @@ def notify(what: str, *, inbox: str, conn_id: str, count: int = 1, **more: Any) 
     if count < 1 and "began_at" not in more:
         return
     event = Event(what, name_of(inbox, conn_id), conn_id, count, **more)
-    paths = [METRICS]
-    try:
-        paths += [*([SPANS] if config.traces() else []), *config.observers()]
-    except Exception as error:  # whatever Airflow's configuration raises for a value
-        _warn("[workflow]", error)
-    for path in paths:
+    for path, observe in _observers():
         try:
-            _imported(path)(event)
+            observe(event)
         except Exception as error:
             _warn(path, error)
+
+
+@cache
+def _observers() -> tuple[tuple[str, Callable[[Event], object]], ...]:
+    """The observers of this process, each with its path. One that cannot be imported is left out."""
+    paths = list(OWN)
+    try:
+        paths += config.observers()
+    except Exception as error:  # whatever Airflow's configuration raises for a value
+        _warn("[workflow] observers", error)
+    observers = []
+    for path in paths:
+        try:
+            observers.append((path, resolve_name(path)))
+        except Exception as error:
+            _warn(path, error)
+    return tuple(observers)
 
 
 @contextmanager
@@ -110,9 +121,9 @@ def trace_context() -> str | None:
     try:
         if airflow_release() < (3, 4) or not config.traces():
             return None
-        return str(_imported(CURRENT)()) or None
+        return str(resolve_name(CURRENT_CONTEXT)()) or None
     except Exception as error:
-        _warn(CURRENT, error)
+        _warn(CURRENT_CONTEXT, error)
         return None
 
 

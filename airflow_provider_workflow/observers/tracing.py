@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_workflow import __version__, clock
+from airflow_provider_workflow import __version__, clock, config
 from airflow_provider_workflow.observers import AGE, Event
 from airflow_provider_workflow.text import escaped
 
@@ -32,7 +32,7 @@ OPERATIONS = {
 
 def observe(event: Event) -> None:
     """Make the span of an attempt, from its beginning until now; none for a poll that leased nothing."""
-    if event.what not in OPERATIONS or not (event.message_ids or event.error):
+    if event.what not in OPERATIONS or not (event.message_ids or event.error) or not config.traces():
         return
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -401,17 +401,22 @@ def test_the_names_of_inboxes_are_limited_and_those_in_use_are_kept() -> None:
     assert inbox_names.name_of(listed[-1]["id"], "c") == "x" * 100
 
 
-@pytest.mark.parametrize("option", ["observers", "traces"])
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("observers", "[workflow] observers"), ("traces", f"{observers.__name__}.tracing.observe")],
+)
 def test_an_option_that_cannot_be_read_fails_nothing_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
     counted: Counted,
     caplog: pytest.LogCaptureFixture,
     option: str,
+    name: str,
 ) -> None:
+    pytest_plugin.reset()
     unreadable = ValueError("'%' must be followed by '%' or '('")
     monkeypatch.setattr(config, option, Mock(side_effect=unreadable))
     for _ in range(3):
-        notify("leased", inbox="orders", conn_id="c")
+        notify("leased", inbox="orders", conn_id="c", message_ids=["a"])
 
-    assert caplog.text.count("The observer [workflow] failed: ValueError") == 1
+    assert caplog.text.count(f"The observer {name} failed: ValueError") == 1
     assert counted.totals == {"leased": 3}

@@ -87,7 +87,6 @@ CACHED_ANSWERS = {
     "emulator.web.app.is_own_host": PURE,
     "emulator.web.control_routes.OPERATIONS": FILLED_AT_IMPORT,
     "dispatch.runs._rejections": PURE,
-    "observers._imported": PURE,
     "airflow_internals.stats": PURE,
     "source.RANDOM": "only chooses moments",
 }

@@ -13,7 +13,7 @@ from tests.unit.counted import Counted
 
 
 def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs(counted: Counted) -> None:
-    fault = Fault("tell nobody", "observers.notify", becomes("[METRICS]", "[]"))
+    fault = Fault("tell nobody", "observers.notify", becomes("_observers()", "()"))
 
     for _ in range(2):
         observers.notify("replayed", inbox="orders", conn_id="workflow_default")
