@@ -30,7 +30,6 @@ STATE = (
     "observers._warned",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
-    "dispatch.runs._compared",
     "plugin.service.CACHED_ANSWERS",
 )
 """State that outlives a test: collections, caches, and objects that can be created without arguments."""

@@ -43,8 +43,6 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_.~:+-]+")
 UNFINISHED = ["queued", "running"]
 MAX_KNOWN_REPEATS = 10_000
 """As many as one task leases messages."""
-_compared: LRUCache[tuple[str | None, str | None], None] = LRUCache(10_000)
-"""Inbox and message of the repeats whose payload was compared with that of the run of their key."""
 
 
 class Start(Enum):
@@ -84,7 +82,7 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
     """
     Whether an existing run is that of the message in a conf, or of its key; None if it is neither.
 
-    A message that has the key of another one, and another payload, is logged as a warning, once in a process.
+    A message that has the key of another one, and another payload, is logged as a warning.
 
     :param stored: the conf of the existing run: of a message, or of a dead letter.
     :param run_id: the id of both.
@@ -100,7 +98,7 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
         return Start.EXISTING
     if stored_message is None or not run_id.startswith(KEY_PREFIX):
         return None
-    if (inbox, message) not in _compared and _payload_of(stored) != _payload_of(conf):
+    if _payload_of(stored) != _payload_of(conf):
         log.warning(
             "Inbox %s: message %s has the business key of message %s, and another payload; its run is that of"
             " message %s, so this payload starts none",
@@ -109,7 +107,6 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
             stored_message,
             stored_message,
         )
-    _compared[inbox, message] = None
     return Start.REPEATED
 
 
