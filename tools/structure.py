@@ -21,6 +21,7 @@ import tempfile
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tools.airflow_settings import environment
 
@@ -136,17 +137,21 @@ def trace() -> tuple[Figures, Names]:
     figures: Figures = {}
     names: Names = {}
     for path, label in PATHS.items():
-        files = _traced(path)
+        traced = _traced(path)
+        files: dict[str, list[str]] = traced["functions"]
         figures[f"files per message, {label}"] = len(files)
         figures[f"functions per message, {label}"] = sum(map(len, files.values()))
+        figures[f"calls per message, {label}"] = traced["calls"]
+        figures[f"changes of file per message, {label}"] = traced["file_changes"]
+        figures[f"requests per message, {label}"] = traced["requests"]
         names[f"functions per message, {label}"] = [
             f"{file}: {', '.join(functions)}" for file, functions in files.items()
         ]
     return figures, names
 
 
-def _traced(path: str) -> dict[str, list[str]]:
-    """The functions of each file, traced in a process of its own."""
+def _traced(path: str) -> dict[str, Any]:
+    """What :mod:`tests.structure.trace` counts, in a process of its own."""
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(
             [sys.executable, "-m", "tests.structure.trace", path],
@@ -157,8 +162,8 @@ def _traced(path: str) -> dict[str, list[str]]:
         )
     if done.returncode != 0:
         raise RuntimeError(f"The trace failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    files: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
-    return files
+    counted: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return counted
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -168,7 +173,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     figures, names = (measured | traced for measured, traced in zip(measure(), trace(), strict=True))
     for label, value in figures.items():
-        print(f"{label:40}  {value:>8,g}")
+        print(f"{label:46}  {value:>8,g}")
     for label, items in names.items() if options.list else ():
         print("\n".join([f"\n{label}:", *(f"  {item}" for item in items)]))
 

@@ -5,7 +5,9 @@ The service is the emulator and Airflow's supervisor is a fake one; everything b
 is ``WorkflowInboxDispatchOperator.execute``. ``sensor`` is a deferrable ``WorkflowInboxSensor``: it executes
 and defers, its trigger waits, the message arrives, the trigger fires, and the sensor resumes. Every cache is
 empty at the beginning of each process that Airflow would start. The last line of the output is a JSON
-object: the functions of each file, both in the order of their first calls.
+object: ``functions`` of each file, both in the order of their first calls; the number of their ``calls``; how
+many of them lead to another file than the call before (``file_changes``); and the ``requests`` of the
+service.
 
 Counted are functions, methods and lambdas; not comprehensions, nor class bodies, nor what runs because a
 module is imported, nor the constructor of an operator (a DAG file calls it), nor the emulator.
@@ -54,6 +56,9 @@ class Tracer:
 
     def __init__(self) -> None:
         self._codes: dict[CodeType, None] = {}
+        self._last_files = threading.local()
+        self.calls = 0
+        self.file_changes = 0
 
     def __enter__(self) -> Tracer:
         threading.setprofile(self._called)
@@ -66,8 +71,14 @@ class Tracer:
 
     def _called(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code not in self._codes and _is_counted(code) and not _is_import(frame):
-            self._codes[code] = None
+        # A coroutine or generator that goes on is a call event too, at a later line.
+        is_first_line = event == "call" and frame.f_lineno == code.co_firstlineno
+        if not is_first_line or not _is_counted(code) or _is_import(frame):
+            return
+        self._codes.setdefault(code)
+        self.calls += 1
+        self.file_changes += getattr(self._last_files, "name", code.co_filename) != code.co_filename
+        self._last_files.name = code.co_filename
 
     @property
     def functions(self) -> Functions:
@@ -200,7 +211,17 @@ def main(path: str) -> None:
         scene = Scene(service)
         PATHS[path](scene, tracer)
         scene.check()
-    print(json.dumps(tracer.functions))
+        requests = len(service.requests)
+    print(
+        json.dumps(
+            {
+                "functions": tracer.functions,
+                "calls": tracer.calls,
+                "file_changes": tracer.file_changes,
+                "requests": requests,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
