@@ -32,10 +32,10 @@ from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
     InboxHealth,
+    InboxSession,
     PollingOptions,
-    Source,
     explained,
-    opened,
+    open_session,
 )
 
 if TYPE_CHECKING:
@@ -144,15 +144,15 @@ class InboxProducer(SharedStreamProducer):
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
-                async with opened(options, health) as source:
-                    health.seen(source.inbox)
+                async with open_session(options, health) as session:
+                    health.seen(session.inbox)
                     while True:
-                        lease = await self._lease(source, health)
+                        lease = await self._lease(session, health)
                         health.succeeded()
                         if lease is None:
-                            await source.waits.wait()
+                            await session.waits.wait()
                             continue
-                        source.waits.reset()
+                        session.waits.reset()
                         messages = await asyncio.to_thread(encode, lease.deliveries)
                         for part in _parts_of(messages):
                             if lease.seconds_left() <= 0:
@@ -186,21 +186,21 @@ class InboxProducer(SharedStreamProducer):
                 async with clock.timeout(CLOSING_SECONDS):
                     await asyncio.wait(self._settling)
 
-    async def _lease(self, source: Source, health: InboxHealth) -> HeldLease | None:
+    async def _lease(self, session: InboxSession, health: InboxHealth) -> HeldLease | None:
         """Lease once; None if there are no messages."""
-        inbox_id, options = source.inbox["id"], self.options
+        inbox_id, options = session.inbox["id"], self.options
         conn_id = options.workflow_conn_id
         lease = None
         try:
             call = api.lease_messages(inbox_id, options.lease_limit, options.lease_seconds)
-            answer = await source.client.send(call)
+            answer = await session.client.send(call)
             attributes = answer.get("inbox_attributes") or {}
             lease = HeldLease.of(inbox_id, answer, options.lease_seconds, conn_id)
         except InboxPausedError as paused:
             attributes = {"status": types.PAUSED, "paused_reason": paused.paused_reason}
         problem = problem_of(attributes, options.inbox, conn_id)
         if lease is None:
-            await check_quarantine_in_loop(source.client, inbox_id)
+            await check_quarantine_in_loop(session.client, inbox_id)
             if problem is not None and problem.kind != types.PAUSED:
                 raise SourceError(problem)
         if attributes.get("status") != types.FAILED:  # one that has a last lease

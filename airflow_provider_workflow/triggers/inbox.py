@@ -25,7 +25,7 @@ from airflow_provider_workflow.triggers.base import SerializesArguments
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.lease import HeldLease
-    from airflow_provider_workflow.triggers.polling import InboxHealth, Source
+    from airflow_provider_workflow.triggers.polling import InboxHealth, InboxSession
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         :raises WorkflowError: a permanent error that is not of the source.
         """
         from airflow_provider_workflow.client.errors import TransportError, WorkflowError
-        from airflow_provider_workflow.triggers.polling import InboxHealth, opened
+        from airflow_provider_workflow.triggers.polling import InboxHealth, open_session
 
         await clock.async_sleep(max(self.settle_seconds, self.hold_seconds))
         if self.hold_seconds > 0:
@@ -117,13 +117,13 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         health = InboxHealth(self.inbox, self.workflow_conn_id, log)
         while True:
             try:
-                async with opened(self, health) as source:
-                    while (event := await self._lease(source, health)) is None:
+                async with open_session(self, health) as session:
+                    while (event := await self._lease(session, health)) is None:
                         health.succeeded()
                         # At random moments, as a fixed rhythm could always meet the same state.
                         least = max(self.poll_interval, self.max_poll_interval / 3)
                         most = max(least, self.max_poll_interval * 0.9)
-                        await source.waits.wait(most=RANDOM.uniform(least, most))
+                        await session.waits.wait(most=RANDOM.uniform(least, most))
                     health.succeeded()
                     yield TriggerEvent({**event, "alarm": self._alarm.record()})
                     return
@@ -149,7 +149,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             return None
         return {**POLL, "problem": problem.described(), "alarm": self._alarm.record()}
 
-    async def _lease(self, source: Source, health: InboxHealth) -> dict[str, Any] | None:
+    async def _lease(self, session: InboxSession, health: InboxHealth) -> dict[str, Any] | None:
         """
         Lease once; return the event to fire, or None to continue waiting.
 
@@ -162,10 +162,10 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
         from airflow_provider_workflow.types import FAILED, PAUSED
 
-        inbox_id, call = source.inbox["id"], api.lease_messages
+        inbox_id, call = session.inbox["id"], api.lease_messages
         lease = None
         try:
-            answer = await source.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
+            answer = await session.client.send(call(inbox_id, self.lease_limit, self.lease_seconds))
             attributes = answer.get("inbox_attributes") or {}
             lease = HeldLease.of(inbox_id, answer, self.lease_seconds, self.workflow_conn_id)
         except InboxPausedError as paused:
@@ -180,7 +180,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         elif (event := self._found(problem)) is not None and lease is None:
             return event
         if lease is None:
-            await check_quarantine_in_loop(source.client, inbox_id)
+            await check_quarantine_in_loop(session.client, inbox_id)
             return None
         try:
             text = await asyncio.to_thread(lease.hand_off)
@@ -188,7 +188,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             # The task leases the messages itself.
             log.info("Inbox %s: releasing a lease that cannot be handed off: %s", self.inbox, error)
             with suppress(WorkflowError):
-                await source.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
+                await session.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
             return POLL
         name = name_of(inbox_id, self.workflow_conn_id)
         return {"status": "leased", "inbox_name": name, "lease": text}

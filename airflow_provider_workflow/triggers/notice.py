@@ -27,7 +27,7 @@ from airflow_provider_workflow.triggers.base import (
 )
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.triggers.polling import Source
+    from airflow_provider_workflow.triggers.polling import InboxSession
 
 log = logging.getLogger(__name__)
 
@@ -159,26 +159,26 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
         while True:
             try:
                 # The connection is read each time: it may have been fixed.
-                async with polling.opened(self, health) as source:
-                    inbox, state_due = source.inbox, -math.inf
-                    while inbox["id"] == source.inbox["id"]:  # else a new one has its name
+                async with polling.open_session(self, health) as session:
+                    inbox, state_due = session.inbox, -math.inf
+                    while inbox["id"] == session.inbox["id"]:  # else a new one has its name
                         if clock.monotonic() >= state_due:
                             health.seen(inbox)
                             problem = problem_of(inbox, self.inbox, self.workflow_conn_id)
                             problem = problem if problem and problem.is_alarm() else None
                             is_alarm = await self._is_alarm(problem, schedule)
                             state_due = clock.monotonic() + reading_pause()
-                        is_due = schedule.is_due(await self._available(source)) or is_alarm
+                        is_due = schedule.is_due(await self._available(session)) or is_alarm
                         health.succeeded()
                         if is_due:
-                            source.waits.reset()
-                            yield self._event(source.inbox["id"], is_alarm=is_alarm)
+                            session.waits.reset()
+                            yield self._event(session.inbox["id"], is_alarm=is_alarm)
                             is_alarm = False
                         least = MIN_NOTICE_SECONDS if is_due else polling.MIN_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
-                        await source.waits.wait(least, due)
+                        await session.waits.wait(least, due)
                         if clock.monotonic() >= state_due:
-                            inbox = await polling.look_up(source.client, self.inbox)
+                            inbox = await polling.look_up(session.client, self.inbox)
                 continue
             except Exception as error:
                 pause = health.failed(error)
@@ -240,7 +240,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             log.info(text, self.inbox, cause)
             return None
 
-    async def _available(self, source: Source) -> frozenset[str]:
+    async def _available(self, session: InboxSession) -> frozenset[str]:
         """
         The ids of available messages of the first page that has any.
 
@@ -251,7 +251,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
         cursor: str | None = None
         for _ in range(MAX_WATCHED_PAGES):
-            page = await source.client.send(api.list_messages(source.inbox["id"], cursor))
+            page = await session.client.send(api.list_messages(session.inbox["id"], cursor))
             messages = page["results"]
             report_quarantined(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)
             available = frozenset(

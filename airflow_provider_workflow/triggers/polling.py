@@ -158,7 +158,7 @@ class Waits:
 
 
 @dataclass
-class Source:
+class InboxSession:
     """
     An inbox that a trigger waits at.
 
@@ -171,7 +171,7 @@ class Source:
 
 
 @asynccontextmanager
-async def opened(options: PollingOptions, health: InboxHealth) -> AsyncIterator[Source]:
+async def open_session(options: PollingOptions, health: InboxHealth) -> AsyncIterator[InboxSession]:
     """
     Open a client with the current connection, look the inbox up, and listen to its event stream.
 
@@ -192,7 +192,7 @@ async def opened(options: PollingOptions, health: InboxHealth) -> AsyncIterator[
                     options.poll_interval,
                     options.max_poll_interval,
                 )
-            yield Source(client, inbox, Waits(options, wake_up))
+            yield InboxSession(client, inbox, Waits(options, wake_up))
 
 
 async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:

@@ -264,15 +264,15 @@ class Day:
         self.runs = Runs(is_dated=True, supervisor=supervisor)
 
         @asynccontextmanager
-        async def opened(options: Any, health: Any) -> AsyncIterator[polling.Source]:
+        async def open_session(options: Any, health: Any) -> AsyncIterator[polling.InboxSession]:
             inbox: Any = self.service.answered()
             client: Any = self.service
-            yield polling.Source(client, inbox, polling.Waits(options, None))
+            yield polling.InboxSession(client, inbox, polling.Waits(options, None))
 
         async def look_up(client: Any, inbox: str) -> Any:
             return self.service.answered()
 
-        for name, function in (("opened", opened), ("look_up", look_up)):
+        for name, function in (("open_session", open_session), ("look_up", look_up)):
             monkeypatch.setattr(polling, name, function)
 
     @property
