@@ -121,9 +121,9 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
                     while (event := await self._lease(session, health)) is None:
                         health.succeeded()
                         # At random moments, as a fixed rhythm could always meet the same state.
-                        least = max(self.poll_interval, self.max_poll_interval / 3)
-                        most = max(least, self.max_poll_interval * 0.9)
-                        await session.waits.wait(most=RANDOM.uniform(least, most))
+                        min_seconds = max(self.poll_interval, self.max_poll_interval / 3)
+                        max_seconds = max(min_seconds, self.max_poll_interval * 0.9)
+                        await session.waits.wait(max_seconds=RANDOM.uniform(min_seconds, max_seconds))
                     health.succeeded()
                     yield TriggerEvent({**event, "alarm": self._alarm.record()})
                     return

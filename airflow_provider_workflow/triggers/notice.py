@@ -174,9 +174,9 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             session.waits.reset()
                             yield self._event(session.inbox["id"], is_alarm=is_alarm)
                             is_alarm = False
-                        least = MIN_NOTICE_SECONDS if is_due else polling.MIN_WAIT_SECONDS
+                        min_seconds = MIN_NOTICE_SECONDS if is_due else polling.MIN_WAIT_SECONDS
                         due = min(schedule.seconds_left(), state_due - clock.monotonic())
-                        await session.waits.wait(least, due)
+                        await session.waits.wait(min_seconds, due)
                         if clock.monotonic() >= state_due:
                             inbox = await polling.look_up(session.client, self.inbox)
                 continue

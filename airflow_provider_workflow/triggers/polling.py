@@ -136,22 +136,22 @@ class Waits:
         """Let the next wait be ``poll_interval``."""
         self._interval = self._options.poll_interval
 
-    async def wait(self, least: float = MIN_WAIT_SECONDS, most: float = math.inf) -> None:
+    async def wait(self, min_seconds: float = MIN_WAIT_SECONDS, max_seconds: float = math.inf) -> None:
         """
         Wait until the next poll is due.
 
-        :param least: minimum seconds, also with wake-ups.
-        :param most: maximum seconds, unless ``least`` is more.
+        :param min_seconds: minimum, also with wake-ups.
+        :param max_seconds: maximum, unless ``min_seconds`` is more.
         """
-        seconds = max(least, min(self._interval, most))
+        seconds = max(min_seconds, min(self._interval, max_seconds))
         seconds += -(clock.monotonic() + seconds) % TICK_SECONDS
         self._interval = min(self._interval * 2, self._options.max_poll_interval)
         if self._wake_up is None:
             await clock.async_sleep(seconds)
             return
-        await clock.async_sleep(least)
+        await clock.async_sleep(min_seconds)
         with suppress(TimeoutError):
-            async with clock.timeout(seconds - least):
+            async with clock.timeout(seconds - min_seconds):
                 await self._wake_up.wait()
             self._wake_up.clear()
             self.reset()

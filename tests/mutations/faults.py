@@ -239,7 +239,7 @@ FAULTS = OF_DISPATCH + faults(
         },
         "Waits.wait": {
             "poll an inbox as often as its stream sends wake-ups": becomes(
-                "clock.async_sleep(least)", "clock.async_sleep(0)"
+                "clock.async_sleep(min_seconds)", "clock.async_sleep(0)"
             ),
             "wait as long after a wake-up as before": dropped("reset"),
         },

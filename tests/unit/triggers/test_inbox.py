@@ -278,7 +278,7 @@ async def test_a_wait_until_a_moment_that_has_passed_takes_a_second(
     fake_clock: FakeClock, wakes: bool
 ) -> None:
     wake_up = TimedEvent(fake_clock) if wakes else None
-    await Waits(trigger(), wake_up).wait(most=-5)
+    await Waits(trigger(), wake_up).wait(max_seconds=-5)
 
     assert fake_clock.elapsed == 1
 
