@@ -34,7 +34,7 @@ from airflow_provider_workflow.triggers.polling import (
     InboxHealth,
     InboxSession,
     PollingOptions,
-    explained,
+    log_text,
     open_session,
 )
 
@@ -238,7 +238,7 @@ class InboxProducer(SharedStreamProducer):
                 " acknowledged or released: %s",
                 self.options.inbox,
                 len(batch.messages),
-                explained(error),
+                log_text(error),
             )
 
     async def _acknowledge(self, client: AsyncWorkflowClient, batch: Batch) -> None:

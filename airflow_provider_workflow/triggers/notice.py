@@ -284,8 +284,12 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
 
 def _problem_of(error: Exception) -> SourceProblem:
     """The problem of an error that is not transient, whatever the error: no message arrives meanwhile."""
-    from airflow_provider_workflow.triggers.polling import EXPLAINED
+    from airflow_provider_workflow.triggers.polling import SELF_EXPLANATORY
 
     name = type(error).__name__
-    text = str(error) if isinstance(error, EXPLAINED) else f"{name} in the trigger; see the triggerer's log"
+    text = (
+        str(error)
+        if isinstance(error, SELF_EXPLANATORY)
+        else f"{name} in the trigger; see the triggerer's log"
+    )
     return problem_of_error(error) or SourceProblem("unusable", text)

@@ -30,7 +30,7 @@ MIN_WAIT_SECONDS = 1.0
 """Minimum seconds between two polls, also with wake-ups."""
 TICK_SECONDS = 0.25
 """Waits end at multiples of it, so that pollers share timers, which takes half of the CPU time or less."""
-EXPLAINED = (WorkflowError, AirflowException)
+SELF_EXPLANATORY = (WorkflowError, AirflowException)
 """Exceptions that are logged without their type and a traceback, as their texts are sentences."""
 
 
@@ -81,7 +81,7 @@ class InboxHealth:
         if seconds >= LONG_SERIES_SECONDS and not self._is_long:
             self._is_long = True
             text = "Inbox %s has been unreachable for %.0f minutes; retrying: %s"
-            self.log.error(text, self._inbox, seconds / 60, explained(error))
+            self.log.error(text, self._inbox, seconds / 60, log_text(error))
         elif type(error) is not self._logged:
             self._log_first(error)
         self._logged = type(error)
@@ -90,11 +90,11 @@ class InboxHealth:
 
     def _log_first(self, error: Exception) -> None:
         if isinstance(error, WorkflowError) and error.transient:
-            self.log.warning("Inbox %s is unreachable; retrying: %s", self._inbox, explained(error))
+            self.log.warning("Inbox %s is unreachable; retrying: %s", self._inbox, log_text(error))
         else:
             text = "Inbox %s cannot be used until this is fixed: %s"
-            traceback = None if isinstance(error, EXPLAINED) else error
-            self.log.error(text, self._inbox, explained(error), exc_info=traceback)
+            traceback = None if isinstance(error, SELF_EXPLANATORY) else error
+            self.log.error(text, self._inbox, log_text(error), exc_info=traceback)
 
     def succeeded(self) -> None:
         """End the series of errors: a call succeeded."""
@@ -207,7 +207,7 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     return await inboxes.find(client.send, inbox)
 
 
-def explained(error: Exception) -> str:
+def log_text(error: Exception) -> str:
     """An error as one line for the log."""
     text = escaped(str(error))
-    return text if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, SELF_EXPLANATORY) else f"{type(error).__name__}: {text}"
