@@ -33,9 +33,9 @@ class NotConnectedError(aiohttp.ClientError):
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotConnectedError)
 """Errors after which the service has not received the request."""
-FAULTS = (aiohttp.ClientError, OSError, ValueError)
+REQUEST_ERRORS = (aiohttp.ClientError, OSError, ValueError)
 """What ``aiohttp`` and the operating system raise for a request, with ``TimeoutError``, an ``OSError``."""
-INVALID = (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError)
+INVALID_ANSWER = (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError)
 """Errors after which an answer is incomplete or not valid HTTP."""
 
 
@@ -62,7 +62,7 @@ class _Connector(aiohttp.TCPConnector):
                 connection: Any = await super().connect(*args, **kwargs)
             except (aiohttp.ClientConnectorError, TimeoutError):
                 raise
-            except FAULTS as error:
+            except REQUEST_ERRORS as error:
                 raise NotConnectedError from error
             protocol = connection.protocol
             if not (protocol.should_close and protocol in self._used):
@@ -137,8 +137,8 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             proxy=request.proxy,
         ) as response:
             return await answer_of(response, request.limit)
-    except FAULTS as error:
-        broken = fault(error, request)
+    except REQUEST_ERRORS as error:
+        broken = transport_error(error, request)
     # Raised here, it has no context, in which the request is.
     raise broken
 
@@ -168,12 +168,14 @@ async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
     return chunk
 
 
-def fault(error: BaseException, request: Request) -> TransportError:
+def transport_error(error: BaseException, request: Request) -> TransportError:
     """The ``TransportError`` for an exception of ``aiohttp``; see ``no_answer``."""
     inner = error.__cause__ if isinstance(error, NotConnectedError) else error
     if isinstance(inner, aiohttp.ClientConnectorCertificateError):
         stage = CERTIFICATE
-    elif isinstance(inner, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID)):
+    elif isinstance(
+        inner, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID_ANSWER)
+    ):
         stage = PROXY  # only a proxy answers before the request is sent
     elif isinstance(inner, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
         stage = TLS
@@ -186,7 +188,7 @@ def fault(error: BaseException, request: Request) -> TransportError:
 def _reason(error: BaseException | None) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"it answered {error.status}"
-    if isinstance(error, INVALID):
+    if isinstance(error, INVALID_ANSWER):
         return NOT_HTTP
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return (isinstance(inner, OSError) and inner.strerror) or type(inner).__name__

@@ -60,7 +60,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     """
     import aiohttp
 
-    from airflow_provider_workflow.client.aiohttp_transport import FAULTS, fault, next_chunk
+    from airflow_provider_workflow.client.aiohttp_transport import REQUEST_ERRORS, next_chunk, transport_error
 
     token, _ = await client.token_of(client.settings.scope)
     request = client.build(api.events(inbox_id), token)
@@ -90,8 +90,8 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                 if events:
                     yield True
             return
-    except FAULTS as error:
-        broken = fault(error, request)
+    except REQUEST_ERRORS as error:
+        broken = transport_error(error, request)
     raise broken  # raised here, it has no context, as in ``exchange``
 
 

@@ -25,7 +25,7 @@ from airflow_provider_workflow.text import escaped
 
 CHUNK = 65_536
 """Bytes that are read at once."""
-FAULTS = (NotConnectedError, requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
+REQUEST_ERRORS = (NotConnectedError, requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
 """
 What ``requests``, ``urllib3``, ``http.client`` and the operating system raise for a request; ``ValueError``
 for a host name that cannot be encoded.
@@ -90,10 +90,10 @@ class RequestsWire(HTTPAdapter):
                 proxies={"http": request.proxy, "https": request.proxy} if request.proxy else {},
             )
             return _answer(response, request.limit)
-        except FAULTS as error:
-            fault = _fault(request, error)
+        except REQUEST_ERRORS as error:
+            failure = _transport_error(request, error)
         # Raised here, it has no context, in which the request is.
-        raise fault
+        raise failure
 
 
 def _answer(response: requests.Response, limit: int) -> Answer:
@@ -113,7 +113,7 @@ def _answer(response: requests.Response, limit: int) -> Answer:
     return Answer(response.status_code, headers, body.received(), body.is_cut)
 
 
-def _fault(request: Request, error: Exception) -> TransportError:
+def _transport_error(request: Request, error: Exception) -> TransportError:
     causes = _causes(error)
     stage, sent = (error.stage, False) if isinstance(error, NotConnectedError) else (CONNECTION, True)
     timed_out = any(isinstance(cause, TimeoutError) for cause in causes)
