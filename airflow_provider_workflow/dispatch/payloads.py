@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-INTEGERS = (-(2**63), 2**64 - 1)
+INTEGER_RANGE = (-(2**63), 2**64 - 1)
 MAX_FLOAT = 2.0**64
 """PostgreSQL returns a larger one as an integer, which no task of the run can read."""
 
@@ -65,7 +65,7 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
     reserved = SERIALIZATION_KEYS if in_xcom else reserved_keys()
     result = dict(message)
     for name, value in message.items():
-        problem = unstorable(value, name, reserved)
+        problem = why_unstorable(value, name, reserved)
         if problem is None:
             continue
         result[name] = escaped(value, len(value)) if name == "id" and isinstance(value, str) else None
@@ -81,7 +81,7 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
     return result
 
 
-def unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) -> str | None:
+def why_unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) -> str | None:
     """
     Why Airflow cannot store a JSON value, as a sentence without any part of it; None if it can.
 
@@ -100,14 +100,14 @@ def unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) ->
                 values = item.values() if isinstance(item, dict) else ()
                 outer.append(chain(item, values))
                 break
-            if (reason := _of_scalar(item)) is not None:
+            if (reason := _why_unstorable_scalar(item)) is not None:
                 return f"{name} is or contains {reason}"
         else:
             outer.pop()
     return None
 
 
-def _of_scalar(item: Any) -> str | None:
+def _why_unstorable_scalar(item: Any) -> str | None:
     """What Airflow cannot store about a scalar; None if it can."""
     if isinstance(item, str):
         if "\0" in item:
@@ -121,6 +121,6 @@ def _of_scalar(item: Any) -> str | None:
             return "a number that is not finite"
         if abs(item) >= MAX_FLOAT:
             return "a number of 2**64 or more"
-    elif isinstance(item, int) and not INTEGERS[0] <= item <= INTEGERS[1]:
+    elif isinstance(item, int) and not INTEGER_RANGE[0] <= item <= INTEGER_RANGE[1]:
         return "an integer of more than 64 bits"
     return None

@@ -27,7 +27,7 @@ from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from airflow_provider_workflow.dispatch.payloads import storable, unstorable
+from airflow_provider_workflow.dispatch.payloads import storable, why_unstorable
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.text import escaped
@@ -173,7 +173,7 @@ class Receiver:
         try:
             if not self.routes.accepts(delivery.message):
                 return None, False
-            problem = unstorable(delivery.id, "its id")
+            problem = why_unstorable(delivery.id, "its id")
         except (UnroutableError, CheckTooSlowError) as error:
             problem = str(error)
             is_late = isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0

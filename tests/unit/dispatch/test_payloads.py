@@ -15,7 +15,7 @@ from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
 from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.client.errors import GuessRejectedError
 from airflow_provider_workflow.dispatch import payloads
-from airflow_provider_workflow.dispatch.payloads import payload_of, storable, unstorable
+from airflow_provider_workflow.dispatch.payloads import payload_of, storable, why_unstorable
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators import manage_inbox
 from airflow_provider_workflow.operators.manage_inbox import (
@@ -65,7 +65,7 @@ def test_a_payload_that_airflow_cannot_store_is_json_text_and_the_reason_quotes_
         f" {reason}. If the value is the payload, payload_of() of airflow_provider_workflow.dispatch.payloads"
         " returns it"
     ]
-    assert unstorable(stored, "value") is None
+    assert why_unstorable(stored, "value") is None
 
 
 def test_a_key_of_airflows_serialization_is_replaced_where_airflow_rejects_it(
@@ -101,8 +101,8 @@ def test_other_fields_that_cannot_be_stored_do_not_cost_the_message(
 
 def test_a_payload_of_more_than_147_levels_is_stored_as_text() -> None:
     value = tolerant_json.decode("[" * 146 + "0" + "]" * 146)
-    assert unstorable(value, "value") is None
-    assert "147 levels" in str(unstorable([value], "value"))
+    assert why_unstorable(value, "value") is None
+    assert "147 levels" in str(why_unstorable([value], "value"))
     text = "[" * 900 + "]" * 900
     message = storable({"id": "m", "payload": tolerant_json.decode(text)})
     assert (message["payload"], message["payload_json"]) == (None, text)
@@ -110,7 +110,7 @@ def test_a_payload_of_more_than_147_levels_is_stored_as_text() -> None:
 
 def test_a_wide_payload_is_checked_without_memory_for_its_entries() -> None:
     tracemalloc.start()
-    assert unstorable([[0] * 100_000, dict.fromkeys("ab", [""] * 50_000)], "value") is None
+    assert why_unstorable([[0] * 100_000, dict.fromkeys("ab", [""] * 50_000)], "value") is None
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 2_000_000, "of which the lists have 1,200,000"

@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowSkipException
 from airflow.providers.standard.operators.python import PythonOperator
 
-from airflow_provider_workflow.dispatch.payloads import unstorable
+from airflow_provider_workflow.dispatch.payloads import why_unstorable
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.workflows import (
@@ -81,7 +81,7 @@ def test_what_no_xcom_can_hold_is_left_out(connected: EmulatorServer) -> None:
     )
     found = guess()
 
-    assert unstorable(found, "value") is None
+    assert why_unstorable(found, "value") is None
     assert "\\u0000" not in json.dumps(found)
     assert found["title"] == "half an emoji \ufffd and a \ufffd"
     assert found["steps"] == [
