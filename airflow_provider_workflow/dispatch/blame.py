@@ -20,7 +20,7 @@ MAX_REJECTIONS_IN_A_ROW = 20
 """After so many rejections in a row a target that worked may be broken now."""
 MAX_PROBES = 128
 """The number of probes never grows above it."""
-REDELIVERED_PROBES = 32
+MIN_REJECTION_LIMIT = 32
 """From the second try on, so many redelivered messages do not count as probes."""
 
 
@@ -85,7 +85,7 @@ class Blame:
         self._at_fault += self._undecided.pop(dag_id, [])
         del self._in_a_row[dag_id], self._new_in_a_row[dag_id]
 
-    def refused(self, refusal: Refusal) -> list[Decision]:
+    def run_rejected(self, refusal: Refusal) -> list[Decision]:
         """
         A target rejected a message.
 
@@ -153,7 +153,7 @@ class Blame:
         redelivered = sum(delivery.is_redelivered for delivery in unproven)
         counted = len(unproven) - (redelivered if attempt > 1 else 0)
         probes = probes_of(attempt)
-        return min(probes - counted, max(probes, REDELIVERED_PROBES) - len(unproven))
+        return min(probes - counted, max(probes, MIN_REJECTION_LIMIT) - len(unproven))
 
 
 def probes_of(attempt: int) -> int:

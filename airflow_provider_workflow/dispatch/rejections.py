@@ -49,7 +49,7 @@ class Rejections:
 
         :raises TargetError: it rejected so many new messages in a row that it must have broken.
         """
-        self._settle_all(self.blame.refused(refusal))
+        self._settle_all(self.blame.run_rejected(refusal))
         if (broken := self.blame.broken_target(refusal)) is not None:
             raise broken
 

@@ -161,7 +161,7 @@ OF_DISPATCH = faults(
                 "hook.acknowledge_messages(...)", "hook.release_messages(self.inbox_id, self.lease_id, ids)"
             ),
         },
-        "Blame.refused": {
+        "Blame.run_rejected": {
             "blame the message for each rejection": becomes(
                 "self._undecided.setdefault(dag_id, []).append(refusal)", "self._at_fault.append(refusal)"
             ),

@@ -39,7 +39,7 @@ def test_each_rejection_is_decided_once_and_never_against_a_message_that_no_run_
             decided += blame.lease_ended()
         else:
             refusals.append(refused(number, dag_id, step))  # type: ignore[arg-type]
-            decided += blame.refused(refusals[-1])
+            decided += blame.run_rejected(refusals[-1])
             blame.broken_target(refusals[-1])
     decided += blame.drain_ended()
 
@@ -55,7 +55,7 @@ def test_a_run_of_the_target_beside_a_rejection_shows_that_the_message_is_at_fau
     blame, refusal = Blame(), refused(1, "a", 1)
     if order == "a run before it":
         blame.run_started("a")
-    assert blame.refused(refusal) == []
+    assert blame.run_rejected(refusal) == []
     if order == "a run after it":
         blame.run_started("a")
         assert blame.lease_ended() == [(refusal, Fault.MESSAGE)]
@@ -68,9 +68,9 @@ def test_so_many_new_messages_in_a_row_are_the_fault_of_their_target_again() -> 
     blame.run_started("a")
     refusals = [refused(number, "a", 1) for number in range(MAX_REJECTIONS_IN_A_ROW)]
     for refusal in refusals[:-1]:
-        assert blame.refused(refusal) == []
+        assert blame.run_rejected(refusal) == []
         assert blame.broken_target(refusal) is None
-    blame.refused(refusals[-1])
+    blame.run_rejected(refusals[-1])
 
     assert "20 new messages were rejected in a row for the DAG 'a'" in str(blame.broken_target(refusals[-1]))
     assert blame.drain_ended() == [(refusal, Fault.TARGET) for refusal in refusals]
@@ -80,8 +80,8 @@ def test_a_message_whose_next_delivery_is_too_late_is_decided_at_the_end_of_its_
     blame = Blame()
     blame.run_started("a")
     early, last = refused(1, "a", 3), refused(2, "a", 4)
-    blame.refused(early)
-    blame.refused(last)
+    blame.run_rejected(early)
+    blame.run_rejected(last)
 
     assert blame.lease_ended() == [(last, Fault.MESSAGE)]
     assert blame.drain_ended() == [(early, Fault.MESSAGE)]
