@@ -23,7 +23,7 @@ from airflow_provider_workflow.client import inboxes
 from airflow_provider_workflow.client.advice import INBOX_SCOPE, SCOPE_FIX, reason_of
 from airflow_provider_workflow.client.errors import ConfigurationError, LoginRequiredError, WorkflowError
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
-from airflow_provider_workflow.database.inbox_uses import TRIGGERS, InboxUse, inbox_uses
+from airflow_provider_workflow.database.inbox_uses import TRIGGERS_PREFIX, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 from airflow_provider_workflow.source import problem_of
@@ -340,7 +340,7 @@ def _triggerer(_: Deployment) -> Iterator[Finding]:
         yield Finding("triggerer", OK, f"{alive} alive")
         return
     last = f"the last heartbeat is {output.duration(min(ages))} old" if ages else "none is running"
-    waiting = airflow_internals.count_triggers(TRIGGERS)
+    waiting = airflow_internals.count_triggers(TRIGGERS_PREFIX)
     yield Finding(
         "triggerer",
         FAILED if waiting else WARNING,

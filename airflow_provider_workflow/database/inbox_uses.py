@@ -18,11 +18,11 @@ from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-TRIGGERS = "airflow_provider_workflow.triggers."
+TRIGGERS_PREFIX = "airflow_provider_workflow.triggers."
 """Prefix of the import paths of this provider's triggers."""
-DISPATCHING = {"inbox", "trigger_dag_id", "workflow_conn_id"}
+DISPATCHER_FIELDS = {"inbox", "trigger_dag_id", "workflow_conn_id"}
 """Template fields by which the sensor, the dispatch operator and subclasses are recognized."""
-CONSUMING = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
+BATCH_TASK_FIELDS = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
 """Template fields of a ``@task.workflow_inbox``."""
 
 
@@ -73,43 +73,43 @@ def inbox_uses(session: Session) -> Iterator[InboxUse]:
 
 def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
     for task in dag.get("tasks", ()):
-        fields = _plain(task)
+        fields = _unwrapped(task)
         templated = set(fields.get("template_fields", ()))
-        if templated >= DISPATCHING or templated >= CONSUMING:
-            yield _task(dag_id, fields)
+        if templated >= DISPATCHER_FIELDS or templated >= BATCH_TASK_FIELDS:
+            yield _use_of_task(dag_id, fields)
     for watcher in _watchers(dag.get("timetable")):
-        arguments = _plain(watcher["trigger"].get("kwargs") or {})
-        conn_id = _known(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
-        yield InboxUse(dag_id, True, conn_id, _inbox(arguments))
+        arguments = _unwrapped(watcher["trigger"].get("kwargs") or {})
+        conn_id = _literal(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
+        yield InboxUse(dag_id, True, conn_id, _inbox_of(arguments))
 
 
-def _task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
+def _use_of_task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
     """
     Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known.
 
     Airflow omits the connection from these if it is the default one.
     """
-    own: Mapping[str, Any] = fields
+    arguments: Mapping[str, Any] = fields
     conn_id = fields.get("workflow_conn_id")
     if fields.get("_is_mapped"):
-        own = _plain(fields.get("partial_kwargs") or {})
+        arguments = _unwrapped(fields.get("partial_kwargs") or {})
         expanded = "workflow_conn_id" in json.dumps(fields.get("expand_input"))
-        conn_id = None if expanded else own.get("workflow_conn_id", DEFAULT_CONN_ID)
-    routes = _plain(own.get("trigger_dag_id"))
+        conn_id = None if expanded else arguments.get("workflow_conn_id", DEFAULT_CONN_ID)
+    routes = _unwrapped(arguments.get("trigger_dag_id"))
     targets = [routes] if isinstance(routes, str) else list(routes or ())
     return InboxUse(
         dag_id,
         False,
-        _known(conn_id),
-        _inbox(own),
-        tuple(target for target in targets if _known(target)),
-        _known(own.get("dead_letter_dag_id")),
+        _literal(conn_id),
+        _inbox_of(arguments),
+        tuple(target for target in targets if _literal(target)),
+        _literal(arguments.get("dead_letter_dag_id")),
         task_id=str(fields.get("task_id")),
         # Airflow leaves out what is the default.
-        retries=own.get("retries", airflow_internals.default_retries()),
-        pool=str(own.get("pool", airflow_internals.DEFAULT_POOL)),
-        depends_on_past=bool(own.get("depends_on_past")),
-        pushes_xcom=bool(own.get("do_xcom_push", True)),
+        retries=arguments.get("retries", airflow_internals.default_retries()),
+        pool=str(arguments.get("pool", airflow_internals.DEFAULT_POOL)),
+        depends_on_past=bool(arguments.get("depends_on_past")),
+        pushes_xcom=bool(arguments.get("do_xcom_push", True)),
     )
 
 
@@ -119,24 +119,24 @@ def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _watchers(item)
     elif isinstance(value, Mapping):
         trigger = value.get("trigger")
-        if isinstance(trigger, Mapping) and str(trigger.get("classpath", "")).startswith(TRIGGERS):
+        if isinstance(trigger, Mapping) and str(trigger.get("classpath", "")).startswith(TRIGGERS_PREFIX):
             yield value
         for item in value.values():
             yield from _watchers(item)
 
 
-def _plain(value: Any) -> Any:
+def _unwrapped(value: Any) -> Any:
     """Unwrap a value that Airflow serialized together with its type."""
     return value["__var"] if isinstance(value, Mapping) and "__var" in value else value
 
 
-def _inbox(arguments: Mapping[str, Any]) -> str | None:
+def _inbox_of(arguments: Mapping[str, Any]) -> str | None:
     """The id, in the service's lower case, or the name; None if known only at run time."""
-    inbox = _known(arguments.get("inbox"))
+    inbox = _literal(arguments.get("inbox"))
     return inbox.lower() if inbox and is_id(inbox) else inbox
 
 
-def _known(value: Any) -> str | None:
+def _literal(value: Any) -> str | None:
     """The value if it is a string without a template, else None."""
     return value if isinstance(value, str) and "{{" not in value and "{%" not in value else None
 
