@@ -121,9 +121,11 @@ def pages(
     run, conditions = airflow_internals.dag_run_model(), _conditions(selection)
     position = tuple_(run.run_after, run.id)
     after: list[Any] = []
-    of_conf = partial(_conf_conditions, selection)
+    conf_conditions = partial(_conf_conditions, selection)
     order: dict[str, Any] = {"newest_first": newest_first, "size": size}
-    while page := _read([*conditions, *after], entries, of_conf, selection.is_large is False, **order):
+    while page := _read(
+        [*conditions, *after], entries, conf_conditions, selection.is_large is False, **order
+    ):
         yield page
         if len(page) < size:
             return
@@ -144,11 +146,11 @@ def find_by_ids(selection: Selection, entries: tuple[Entry, ...], ids: Collectio
     for start in range(0, len(names), PAGE):
         some = names[start : start + PAGE]
 
-        def of_conf(rows: Any, some: list[str] = some) -> list[Any]:
+        def conf_conditions(rows: Any, some: list[str] = some) -> list[Any]:
             own = or_(rows.run_id.in_(some), rows.conf["message_id"].as_string().in_(some))
             return [*_conf_conditions(selection, rows), own]
 
-        runs += _read(conditions, entries, of_conf)
+        runs += _read(conditions, entries, conf_conditions)
     return runs
 
 
@@ -186,7 +188,7 @@ def _conf_conditions(selection: Selection, rows: Any) -> list[Any]:
     return conditions
 
 
-def _rows(session: Session, conditions: list[Any], is_limited: bool) -> Any:
+def _rows(session: Session, conditions: list[Any], omit_large_confs: bool) -> Any:
     """
     The columns of a subquery: runs with their confs, each of which the database reads once.
 
@@ -194,7 +196,7 @@ def _rows(session: Session, conditions: list[Any], is_limited: bool) -> Any:
     value again for each condition and each entry, but not the result of an operator; with an offset it
     computes that once.
 
-    :param is_limited: whether a conf is NULL that is larger than ``MAX_CONF_BYTES``.
+    :param omit_large_confs: whether a conf is NULL that is larger than ``MAX_CONF_BYTES``.
     """
     from sqlalchemy import case, func, literal, select
     from sqlalchemy.dialects.postgresql import JSONB
@@ -203,7 +205,7 @@ def _rows(session: Session, conditions: list[Any], is_limited: bool) -> Any:
     is_postgres = session.get_bind().dialect.name == "postgresql"
     size = func.pg_column_size if is_postgres else func.length
     is_large = size(run.conf) > MAX_CONF_BYTES
-    conf = case((~is_large, run.conf)) if is_limited else run.conf
+    conf = case((~is_large, run.conf)) if omit_large_confs else run.conf
     if is_postgres:
         conf = conf.op("||", return_type=JSONB())(literal({}, JSONB()))
     starter = (run.triggered_by, run.triggering_user_name)
@@ -215,8 +217,8 @@ def _rows(session: Session, conditions: list[Any], is_limited: bool) -> Any:
 def _read(
     conditions: list[Any],
     entries: tuple[Entry, ...],
-    of_conf: Callable[[Any], list[Any]] = lambda _: [],
-    is_limited: bool = False,
+    conf_conditions: Callable[[Any], list[Any]] = lambda _: [],
+    omit_large_confs: bool = False,
     *,
     newest_first: bool = True,
     size: int | None = None,
@@ -224,17 +226,17 @@ def _read(
     """
     Read runs.
 
-    :param of_conf: the conditions on the conf, and others, on the columns of ``_rows``.
+    :param conf_conditions: the conditions on the conf, and others, on the columns of ``_rows``.
     """
     from sqlalchemy import select
 
     with database() as session:
-        rows = _rows(session, conditions, is_limited)
+        rows = _rows(session, conditions, omit_large_confs)
         columns = (rows.id, rows.dag_id, rows.run_id, rows.state, rows.run_after)
         starter = (rows.triggered_by, rows.triggering_user_name, rows.is_large)
         read = select(*columns, *starter, *(rows.conf[name].as_string() for name in entries))
         order = [column.desc() if newest_first else column.asc() for column in (rows.run_after, rows.id)]
-        stored = session.execute(read.where(*of_conf(rows)).order_by(*order).limit(size)).all()
+        stored = session.execute(read.where(*conf_conditions(rows)).order_by(*order).limit(size)).all()
     return [_stored(row, entries) for row in stored]
 
 
@@ -269,7 +271,7 @@ def runs_of(
     dag_ids: Collection[str],
     since: datetime | None = None,
     *,
-    is_limited: bool = False,
+    omit_large_confs: bool = False,
 ) -> dict[str, list[StoredRun]]:
     """
     The runs with these ids that are of messages of these inboxes, by run id.
@@ -277,8 +279,8 @@ def runs_of(
     :param inbox_ids: the inbox that the conf of a run must name, by run id; at most 1,000.
     :param dag_ids: the DAGs in which they are searched.
     :param since: if given, runs of all other DAGs are found too, if they were started then or later.
-    :param is_limited: whether no conf is read that is larger than ``MAX_CONF_BYTES``: such a run is found by
-        its id alone, which has a hash of inbox and message.
+    :param omit_large_confs: whether no conf is read that is larger than ``MAX_CONF_BYTES``: such a run is
+        found by its id alone, which has a hash of inbox and message.
     :raises TargetError: the database is unreachable.
     """
     from sqlalchemy import or_
@@ -289,8 +291,8 @@ def runs_of(
         place = or_(place, run.run_after >= since - CLOCK_SKEW)
     conditions = [started_by_provider(), run.run_id.in_(list(inbox_ids)), place]
     runs: dict[str, list[StoredRun]] = {}
-    for stored in _read(conditions, ("inbox_id", MESSAGE_ID), is_limited=is_limited):
-        if (is_limited and stored.is_large) or stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
+    for stored in _read(conditions, ("inbox_id", MESSAGE_ID), omit_large_confs=omit_large_confs):
+        if (omit_large_confs and stored.is_large) or stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
             runs.setdefault(stored.run_id, []).append(stored)
     return runs
 
@@ -351,18 +353,18 @@ class StoredDeadLetter:
         return self.run.conf["message_id"] or self.run.run_id
 
 
-def with_replays(page: list[StoredRun], *, is_limited: bool = False) -> Iterator[StoredDeadLetter]:
+def with_replays(page: list[StoredRun], *, omit_large_confs: bool = False) -> Iterator[StoredDeadLetter]:
     """
     The dead letters of some runs, with the runs that replay them.
 
-    :param is_limited: see ``runs_of``.
+    :param omit_large_confs: see ``runs_of``.
     """
     for start in range(0, len(page), PAGE):
         letters = [StoredDeadLetter(run, []) for run in page[start : start + PAGE]]
         inbox_ids = {letter.replay_run_id: letter.run.conf["inbox_id"] or "" for letter in letters}
         targets = {target for letter in letters if (target := letter.run.conf["target_dag_id"])}
         since = min(letter.run.run_after for letter in letters)
-        replays = runs_of(inbox_ids, targets, since, is_limited=is_limited)
+        replays = runs_of(inbox_ids, targets, since, omit_large_confs=omit_large_confs)
         for letter in letters:
             # Messages with one key share a run, so the ids of the messages are compared.
             letter.replays.extend(

@@ -91,7 +91,7 @@ def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -
     )
     large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
     return {
-        "letters": list(dag_runs.with_replays(runs, is_limited=True)),
+        "letters": list(dag_runs.with_replays(runs, omit_large_confs=True)),
         "large": dag_runs.counts_by_dag(large),
         "unnamed": sorted(dag_runs.counts_by_dag(of_inbox).keys() - {*dag_ids}),
         "fetched_at": moments.iso(clock.now()),

@@ -306,7 +306,7 @@ def _runs_of(connection_id: str, inbox_id: str, listing: Fields) -> Fields:
     run_ids = [message[name] for message in listed for name in names if message[name]]
     created = [moments.moment_of(message["created_at"]) or _an_hour_ago() for message in listed]
     since, inbox_ids = min(created, default=None), dict.fromkeys(run_ids, inbox_id)
-    by_id = dag_runs.runs_of(inbox_ids, (), since, is_limited=True)
+    by_id = dag_runs.runs_of(inbox_ids, (), since, omit_large_confs=True)
     entries = (*OF_A_MESSAGE.values(), *OF_A_MESSAGE, "cause")
     return {"by_id": by_id, "recent": _newest(connection_id, inbox_id, entries, MAX_LISTED_RUNS)}
 

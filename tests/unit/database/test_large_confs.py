@@ -92,7 +92,7 @@ def test_without_a_limit_each_conf_is_read() -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_the_run_of_a_message_is_found_by_its_id_if_its_conf_is_too_large() -> None:
-    runs = dag_runs.runs_of({SMALL: "another", LARGE: INBOX_ID}, ["handle"], is_limited=True)
+    runs = dag_runs.runs_of({SMALL: "another", LARGE: INBOX_ID}, ["handle"], omit_large_confs=True)
 
     assert {run_id: [run.is_large for run in found] for run_id, found in runs.items()} == {LARGE: [True]}
     assert set(runs[LARGE][0].conf.values()) == {None}
