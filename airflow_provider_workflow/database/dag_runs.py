@@ -92,7 +92,7 @@ class Selection:
     is_large: bool | None = None
 
 
-def started_by_provider() -> Any:
+def not_started_by_hand() -> Any:
     """
     The condition that a task, the command line or the page started a run.
 
@@ -171,7 +171,7 @@ def counts_by_dag(selection: Selection) -> dict[str, int]:
 def _conditions(selection: Selection) -> list[Any]:
     """The conditions on everything but the conf."""
     run = airflow_internals.dag_run_model()
-    conditions = [started_by_provider(), run.run_id.startswith(selection.prefix, autoescape=True)]
+    conditions = [not_started_by_hand(), run.run_id.startswith(selection.prefix, autoescape=True)]
     if selection.dag_ids is not None:
         conditions.append(run.dag_id.in_(selection.dag_ids))
     if selection.since is not None:
@@ -289,7 +289,7 @@ def runs_of(
     place = run.dag_id.in_(list(dag_ids))
     if since is not None:
         place = or_(place, run.run_after >= since - CLOCK_SKEW)
-    conditions = [started_by_provider(), run.run_id.in_(list(inbox_ids)), place]
+    conditions = [not_started_by_hand(), run.run_id.in_(list(inbox_ids)), place]
     runs: dict[str, list[StoredRun]] = {}
     for stored in _read(conditions, ("inbox_id", MESSAGE_ID), omit_large_confs=omit_large_confs):
         if (omit_large_confs and stored.is_large) or stored.conf["inbox_id"] == inbox_ids[stored.run_id]:
@@ -460,7 +460,7 @@ class DatabaseRuns:
 
         run = airflow_internals.dag_run_model()
         is_this = (run.dag_id == dag_id, run.run_id == run_id)
-        read = select(run.conf).where(started_by_provider(), *is_this)
+        read = select(run.conf).where(not_started_by_hand(), *is_this)
         with database() as session:
             return existing_start(session.scalar(read), run_id, conf)
 

@@ -316,7 +316,7 @@ FAULTS = OF_DISPATCH + faults(
         "WorkflowInboxNoticeTrigger._available": {
             "emit no notice for messages that a long list does not show": becomes("UNSEEN", "frozenset()"),
         },
-        "dag_runs.started_by_provider": {
+        "dag_runs.not_started_by_hand": {
             "show what others started as dead letters and runs of messages": becomes(
                 "or_(...)", "run.triggered_by.is_not(None)"
             ),
