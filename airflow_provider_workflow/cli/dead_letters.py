@@ -19,7 +19,7 @@ from airflow_provider_workflow.client.errors import NotFoundError
 from airflow_provider_workflow.client.inboxes import is_id
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
-    ENTRIES,
+    DEAD_LETTER_ENTRIES,
     DatabaseRuns,
     Selection,
     StoredDeadLetter,
@@ -46,8 +46,8 @@ def list_dead_letters(args: Namespace) -> int:
     """
     if args.limit < 1:
         raise ValueError(f"--limit must be 1 or more, not {args.limit}")
-    size = min(args.limit + 1, dag_runs.PAGE)
-    pages, named = dag_runs.pages(_selection_of(args), ENTRIES, size=size), _NamedDags(args)
+    size = min(args.limit + 1, dag_runs.MAX_PAGE_SIZE)
+    pages, named = dag_runs.pages(_selection_of(args), DEAD_LETTER_ENTRIES, size=size), _NamedDags(args)
     letters = (letter for page in pages for letter in with_replays(named.taken(page)))
     first = list(islice(letters, args.limit + 1))
     shown = first[: args.limit]
@@ -82,7 +82,7 @@ def show(args: Namespace) -> int:
 def _result(letter: StoredDeadLetter) -> dict[str, Any]:
     """The fields of a dead letter, for JSON and YAML output."""
     return {
-        **{name: letter.run.conf[name] for name in ENTRIES},
+        **{name: letter.run.conf[name] for name in DEAD_LETTER_ENTRIES},
         "delivery_count": dag_runs.int_or_none(letter.run.conf["delivery_count"]),
         "dag_id": letter.run.dag_id,
         "run_id": letter.run.run_id,
@@ -205,7 +205,7 @@ def _find(selection: Selection, named: _NamedDags, ids: list[str]) -> list[Store
     :raises ValueError: there are several with one of the ids.
     """
     by_id: dict[str, list[StoredRun]] = {name: [] for name in ids}
-    for run in named.taken(dag_runs.find_by_ids(selection, ENTRIES, by_id)):
+    for run in named.taken(dag_runs.find_by_ids(selection, DEAD_LETTER_ENTRIES, by_id)):
         for name in {run.run_id, str(run.conf["message_id"])} & by_id.keys():
             by_id[name].append(run)
     if missing := [name for name, runs in by_id.items() if not runs]:
@@ -266,7 +266,7 @@ def _selected(args: Namespace, named: _NamedDags) -> Iterator[StoredDeadLetter]:
         return iter(_find(selection, named, args.ids))
     # Not what becomes a dead letter meanwhile: the target may be broken.
     so_far = changed(selection, until=datetime.fromtimestamp(clock.now(), UTC))
-    pages = dag_runs.pages(so_far, ENTRIES, size=dag_runs.PAGE, newest_first=False)
+    pages = dag_runs.pages(so_far, DEAD_LETTER_ENTRIES, size=dag_runs.MAX_PAGE_SIZE, newest_first=False)
     return (letter for page in pages for letter in with_replays(named.taken(page)))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Entry = str | tuple[str, ...]
 """An entry of a conf: its name, or the names that lead to one within it."""
 MESSAGE_ID = ("message", "id")
-ENTRIES = (
+DEAD_LETTER_ENTRIES = (
     *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
     *("reason", "cause", "target_dag_id", "target_run_id"),
 )
@@ -37,7 +37,7 @@ MAX_ENTRY_LENGTH = 5_000
 """Characters that are read of an entry; those of a dead letter are shorter."""
 MAX_CONF_BYTES = 1_000_000
 """Size of a conf, as it is stored, up to which lists read it: a sender chooses how large it is."""
-PAGE = 500
+MAX_PAGE_SIZE = 500
 """Runs of a query; some databases limit the number of values in one."""
 CLOCK_SKEW = timedelta(hours=1)
 """How far the clocks of the machines that start runs may be apart."""
@@ -113,7 +113,7 @@ def pages(
     The selected runs, page by page, in the order in which they were started.
 
     :param entries: the entries of the conf to read.
-    :param size: runs of a page, at most ``PAGE``.
+    :param size: runs of a page, at most ``MAX_PAGE_SIZE``.
     :raises TargetError: the database is unreachable.
     """
     from sqlalchemy import tuple_
@@ -143,8 +143,8 @@ def find_by_ids(selection: Selection, entries: tuple[Entry, ...], ids: Collectio
 
     names, conditions = list(ids), _conditions(selection)
     runs: list[StoredRun] = []
-    for start in range(0, len(names), PAGE):
-        some = names[start : start + PAGE]
+    for start in range(0, len(names), MAX_PAGE_SIZE):
+        some = names[start : start + MAX_PAGE_SIZE]
 
         def conf_conditions(rows: Any, some: list[str] = some) -> list[Any]:
             own = or_(rows.run_id.in_(some), rows.conf["message_id"].as_string().in_(some))
@@ -359,8 +359,8 @@ def with_replays(page: list[StoredRun], *, omit_large_confs: bool = False) -> It
 
     :param omit_large_confs: see ``runs_of``.
     """
-    for start in range(0, len(page), PAGE):
-        letters = [StoredDeadLetter(run, []) for run in page[start : start + PAGE]]
+    for start in range(0, len(page), MAX_PAGE_SIZE):
+        letters = [StoredDeadLetter(run, []) for run in page[start : start + MAX_PAGE_SIZE]]
         inbox_ids = {letter.replay_run_id: letter.run.conf["inbox_id"] or "" for letter in letters}
         targets = {target for letter in letters if (target := letter.run.conf["target_dag_id"])}
         since = min(letter.run.run_after for letter in letters)

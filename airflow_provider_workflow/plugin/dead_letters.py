@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel
 from airflow_provider_workflow import clock, moments
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
-    ENTRIES,
+    DEAD_LETTER_ENTRIES,
     DatabaseRuns,
     Selection,
     StoredDeadLetter,
@@ -87,7 +87,10 @@ def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -
     conf = {"connection_id": connection_id, "inbox_id": inbox_id}
     of_inbox = Selection(DEAD_LETTER_PREFIX, conf=conf, is_large=False)
     runs = next(
-        dag_runs.pages(replaced(of_inbox, dag_ids=dag_ids), ENTRIES, size=MAX_LISTED_DEAD_LETTERS + 1), []
+        dag_runs.pages(
+            replaced(of_inbox, dag_ids=dag_ids), DEAD_LETTER_ENTRIES, size=MAX_LISTED_DEAD_LETTERS + 1
+        ),
+        [],
     )
     large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
     return {

@@ -216,7 +216,7 @@ def _newest(
     names = {"connection_id": connection_id, "inbox_id": inbox_id}
     conf = {name: value for name, value in names.items() if value is not None}
     selection = Selection(RUN_ID_PREFIX, since=_an_hour_ago(), conf=conf, is_large=False)
-    pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.PAGE))
+    pages = dag_runs.pages(selection, entries, size=min(most, dag_runs.MAX_PAGE_SIZE))
     return list(islice(chain.from_iterable(pages), most))
 
 

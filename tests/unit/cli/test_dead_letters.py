@@ -294,7 +294,7 @@ def test_what_was_started_is_shown_after_an_interrupt(cli: Cli, buried: Burying,
 
 
 def test_the_oldest_are_replayed_first(cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dag_runs, "PAGE", 2)
+    monkeypatch.setattr(dag_runs, "MAX_PAGE_SIZE", 2)
     for number in range(5):
         buried.bury(f"m{number}", age=timedelta(hours=number + 1))
     replayed = cli("dead-letters", "replay", "--all", "-o", "json").json
@@ -360,7 +360,7 @@ def test_a_wrong_option_is_named(cli: Cli, buried: Burying, option: str, value: 
 def test_one_that_is_added_meanwhile_is_not_replayed(
     cli: Cli, buried: Burying, at_start: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dag_runs, "PAGE", 1)
+    monkeypatch.setattr(dag_runs, "MAX_PAGE_SIZE", 1)
     buried.bury("a")
     at_start.append(lambda: buried.bury("later"))
 

@@ -19,7 +19,7 @@ from airflow_provider_workflow.airflow_internals import create_dag_run, database
 from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
     CLOCK_SKEW,
-    ENTRIES,
+    DEAD_LETTER_ENTRIES,
     DatabaseRuns,
     MissingDagError,
     Selection,
@@ -77,8 +77,10 @@ def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, n
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: [list(with_replays(page)) for page in dag_runs.pages(DEAD_LETTERS, ENTRIES, size=10)],
-        lambda: dag_runs.find_by_ids(DEAD_LETTERS, ENTRIES, ["a"]),
+        lambda: [
+            list(with_replays(page)) for page in dag_runs.pages(DEAD_LETTERS, DEAD_LETTER_ENTRIES, size=10)
+        ],
+        lambda: dag_runs.find_by_ids(DEAD_LETTERS, DEAD_LETTER_ENTRIES, ["a"]),
         lambda: dag_runs.counts_by_dag(DEAD_LETTERS),
     ],
     ids=["list", "find", "count"],
