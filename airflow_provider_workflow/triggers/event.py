@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-INSTEAD = "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead"
-ACK_TIMEOUT_SECONDS = 300.0
+ALTERNATIVE = "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator instead"
+DEFAULT_ACK_TIMEOUT_SECONDS = 300.0
 """The default of ``[triggerer] shared_stream_ack_timeout``."""
-OF_ONE_WATCHER = ("match", "per_message", "queue")
+NOT_SHARED = ("match", "per_message", "queue")
 """Arguments that do not shape the polling of the inbox."""
 
 
@@ -108,7 +108,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
         self.has_ended = False
         with type_errors_in_triggerer():
             if airflow_release() < (3, 3):
-                raise needs(type(self).__name__, INSTEAD)
+                raise needs(type(self).__name__, ALTERNATIVE)
             super().__init__(**queue_of_triggerers(queue, type(self).__name__))  # type: ignore[no-untyped-call, unused-ignore]
             self.queue = queue
             self.inbox = arguments.require_text("inbox", inbox)
@@ -128,11 +128,11 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.per_message = arguments.require_bool("per_message", per_message)
             if per_message and airflow_release() < (3, 4):
                 # There events that follow each other closely share a run, or wait for the next event.
-                raise needs(f"{type(self).__name__}(per_message=True)", INSTEAD, (3, 4))
+                raise needs(f"{type(self).__name__}(per_message=True)", ALTERNATIVE, (3, 4))
 
     def shared_stream_key(self) -> Hashable:
         """The arguments of the poller: watchers with the same ones share it."""
-        names = [name for name in self.ARGUMENTS if name not in OF_ONE_WATCHER]
+        names = [name for name in self.ARGUMENTS if name not in NOT_SHARED]
         return ("workflow-inbox", *(getattr(self, name) for name in names))
 
     @classmethod
@@ -207,7 +207,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
 
 def _check_lease_seconds(lease_seconds: int) -> int:
     arguments.require_int("lease_seconds", lease_seconds, arguments.LEASE_SECONDS)
-    timeout = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=ACK_TIMEOUT_SECONDS)
+    timeout = conf.getfloat("triggerer", "shared_stream_ack_timeout", fallback=DEFAULT_ACK_TIMEOUT_SECONDS)
     if lease_seconds <= timeout:
         raise ValueError(
             f"lease_seconds ({lease_seconds} s) must be more than [triggerer] shared_stream_ack_timeout"
