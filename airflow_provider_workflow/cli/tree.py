@@ -76,17 +76,17 @@ OUTPUT = _arg(
     default="table",
     help="form of the result: table, json, yaml or plain (default: %(default)s)",
 )
-COMMON = (CONN_ID, OUTPUT)
+SERVICE_OPTIONS = (CONN_ID, OUTPUT)
 """Options of each command that calls the service."""
 INBOX = _arg("inbox", metavar="INBOX", help="id or name of the inbox")
 NO_COUNTS = _switch("--no-counts", help="do not count messages: fewer requests")
-LEASED = (
+LEASED_MESSAGES = (
     INBOX,
     _arg("lease_id", metavar="LEASE_ID", help="id of the lease"),
     _arg("message_ids", nargs="*", metavar="MESSAGE_ID", help="up to 100 messages (default: all)"),
 )
 """Arguments that name leased messages."""
-WHICH = (
+DEAD_LETTER_FILTERS = (
     _arg(
         "--dag-id",
         action="append",
@@ -115,7 +115,7 @@ DEAD_LETTERS = _group(
         "list",
         "List dead letters, the newest first, without their payloads",
         "dead_letters.list_dead_letters",
-        *WHICH,
+        *DEAD_LETTER_FILTERS,
         SINCE,
         REASON,
         _number("--limit", "maximum number of dead letters, 1 or more", 100),
@@ -126,7 +126,7 @@ DEAD_LETTERS = _group(
         "Show a dead letter with its message, payload included: keep it out of logs",
         "dead_letters.show",
         _arg("id", metavar="ID", help="id of the message, or of the dead letter's run"),
-        *WHICH,
+        *DEAD_LETTER_FILTERS,
         OUTPUT,
     ),
     _action(
@@ -135,7 +135,7 @@ DEAD_LETTERS = _group(
         "dead_letters.replay",
         _arg("ids", nargs="*", metavar="ID", help="ids of messages, or of the dead letters' runs"),
         _switch("--all", help="replay all dead letters"),
-        *WHICH,
+        *DEAD_LETTER_FILTERS,
         SINCE,
         REASON,
         _arg("--trigger-dag-id", metavar="DAG", help="the DAG to start (default: the one that rejected it)"),
@@ -153,9 +153,9 @@ INBOXES = _group(
         "inboxes.list_inboxes",
         _status("inboxes", "initializing", "active", "paused", "deleting", "initialization_failure"),
         NO_COUNTS,
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
-    _action("show", "Show an inbox", "inboxes.show", INBOX, NO_COUNTS, *COMMON),
+    _action("show", "Show an inbox", "inboxes.show", INBOX, NO_COUNTS, *SERVICE_OPTIONS),
     _action(
         "ensure",
         "Create an inbox, or find the one of this name and subscription",
@@ -168,19 +168,23 @@ INBOXES = _group(
         _arg("--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"),
         _switch("--wait", help="wait until the inbox is active"),
         _arg("--timeout", type=float, default=600.0, help="seconds to wait at most (default: %(default)s)"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     _action(
-        "pause", "Pause an inbox: its messages stay, new events are dropped", "inboxes.pause", INBOX, *COMMON
+        "pause",
+        "Pause an inbox: its messages stay, new events are dropped",
+        "inboxes.pause",
+        INBOX,
+        *SERVICE_OPTIONS,
     ),
-    _action("resume", "Resume a paused inbox", "inboxes.resume", INBOX, *COMMON),
+    _action("resume", "Resume a paused inbox", "inboxes.resume", INBOX, *SERVICE_OPTIONS),
     _action(
         "delete",
         "Delete an inbox with all the messages in it",
         "inboxes.delete",
         INBOX,
         _switch("-y", "--yes", help="do not ask for confirmation"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "messages",
@@ -188,7 +192,7 @@ INBOXES = _group(
         "inboxes.list_messages",
         INBOX,
         _status("messages", "available", "leased", "acked", "quarantined"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "lease",
@@ -197,21 +201,21 @@ INBOXES = _group(
         INBOX,
         _number("--limit", "maximum number of messages, 1 to 100", 10),
         _number("--lease-seconds", "length of the lease in seconds, 1 to 3600", 300),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "ack",
         "Acknowledge leased messages: remove them for good",
         "inboxes.acknowledge",
-        *LEASED,
-        *COMMON,
+        *LEASED_MESSAGES,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "release",
         "Release leased messages: they can be leased again at once",
         "inboxes.release",
-        *LEASED,
-        *COMMON,
+        *LEASED_MESSAGES,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "drain",
@@ -223,7 +227,7 @@ INBOXES = _group(
         _number("--max-unfinished-runs", "queued and running runs of the DAG at most (default: any number)"),
         _arg("--dead-letter-dag-id", metavar="DAG", help="the DAG to start for a message that is rejected"),
         _number("--dead-letter-after", "delivery count from which it is a dead letter, 1 to 4", 3),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
 )
 
@@ -246,7 +250,7 @@ COMMANDS = (
         "Guess a workflow from a description",
         "workflows.guess",
         _arg("text", metavar="TEXT", help="description of the workflow"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     INBOXES,
     _action(
@@ -264,7 +268,7 @@ COMMANDS = (
         _arg("payloads", nargs="+", metavar="PAYLOAD", help="payload of a message, as JSON"),
         _switch("--create", help="create the inbox if it does not exist"),
         _arg("--url", metavar="URL", help="URL of the emulator (default: the connection's)"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "templates",
@@ -272,7 +276,7 @@ COMMANDS = (
         "workflows.templates",
         _arg("--apps", metavar="A,B", help="only templates that use these apps, separated by commas"),
         _number("--limit", "maximum number of templates, 1 or more (default: all)"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
     _action(
         "token",
@@ -280,6 +284,6 @@ COMMANDS = (
         "access_token.token",
         _arg("--scope", help="scopes, separated by spaces (default: the connection's)"),
         _switch("--show", help="print only the token, unmasked; keep it out of logs"),
-        *COMMON,
+        *SERVICE_OPTIONS,
     ),
 )
