@@ -25,7 +25,7 @@ EPOCH_RESET_FLOOR = 1e9
 """A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
 MAX_HEADER_NUMBER = 1e12
 """Limit for the absolute value of a number in a header."""
-BUSY = (429, 503)
+RETRY_AFTER_STATUSES = (429, 503)
 """Statuses with which ``Retry-After`` is obeyed (docs/service.md 15)."""
 THREAD_FROM_BYTES = 256_000
 """Bytes. A larger body is decoded in a thread of an event loop, which takes 5 ms or more."""
@@ -141,7 +141,7 @@ class Answer:
         limits = self.rate_limit()
         if limits is None:
             return None
-        if limits.retry_after is not None and self.status in BUSY:
+        if limits.retry_after is not None and self.status in RETRY_AFTER_STATUSES:
             return limits.retry_after
         if limits.remaining is None or limits.remaining >= 1 or limits.reset is None:
             return None
@@ -168,7 +168,7 @@ def _http_date(value: str | None) -> float | None:
         return None
 
 
-PIECE = 256_000
+PIECE_BYTES = 256_000
 """Bytes of a body that are decompressed at once."""
 
 
@@ -185,7 +185,7 @@ class Body:
 
     def __init__(self, status: int, encoding: str | None, limit: int) -> None:
         self.is_cut = False
-        self._free = limit if 200 <= status < 300 else min(limit, MAX_ERROR_BYTES)
+        self._bytes_left = limit if 200 <= status < 300 else min(limit, MAX_ERROR_BYTES)
         self._encoding = (encoding or "identity").strip().lower()
         self._pieces: list[bytes] = []
         self._inflater: Any = None
@@ -207,9 +207,9 @@ class Body:
             yield
 
     def _append(self, piece: bytes) -> None:
-        self.is_cut = len(piece) > self._free
-        self._pieces.append(piece[: self._free])
-        self._free -= len(self._pieces[-1])
+        self.is_cut = len(piece) > self._bytes_left
+        self._pieces.append(piece[: self._bytes_left])
+        self._bytes_left -= len(self._pieces[-1])
 
     def received(self) -> bytes:
         """
@@ -232,7 +232,7 @@ def _inflater(encoding: str, chunk: bytes) -> Any:
 
 def _inflated(inflater: Any, chunk: bytes, encoding: str) -> bytes:
     with suppress(zlib.error):
-        piece: bytes = inflater.decompress(chunk, PIECE)
+        piece: bytes = inflater.decompress(chunk, PIECE_BYTES)
         return piece
     raise _undecodable(encoding)  # raised here, it has no context, which would be named as the reason
 
