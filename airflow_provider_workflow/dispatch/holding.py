@@ -88,9 +88,9 @@ def holding(
         raise
     except BaseException:
         task.holds_lease = False
-        with closing(hook.for_shutdown()) as hurried:
+        with closing(hook.for_shutdown()) as shutdown_hook:
             with suppress(WorkflowError):
-                acknowledge(hurried)
-            lease.release(hurried, list(unsettled))
+                acknowledge(shutdown_hook)
+            lease.release(shutdown_hook, list(unsettled))
         raise
     lease.release(hook, list(unsettled))
