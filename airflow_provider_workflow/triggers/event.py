@@ -32,7 +32,7 @@ ALTERNATIVE = "use WorkflowInboxNoticeTrigger with WorkflowInboxDispatchOperator
 DEFAULT_ACK_TIMEOUT_SECONDS = 300.0
 """The default of ``[triggerer] shared_stream_ack_timeout``."""
 NOT_SHARED = ("match", "per_message", "queue")
-"""Arguments that do not shape the polling of the inbox."""
+"""Arguments in which watchers that share a poller may differ."""
 
 
 class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
@@ -42,16 +42,18 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     A message is acknowledged only after Airflow has stored an event with it for each watcher that selects
     it (docs/service.md 3.2 and 4). An event has the messages of one lease, which ``messages_of`` decodes.
 
-    A stored event may start no run: not while its DAG is paused, and before Airflow 3.4 it may wait for the
-    next event. If every message has to start a run, use ``WorkflowInboxNoticeTrigger``.
+    A stored event does not always start a run: it starts none while its DAG is paused, and before Airflow 3.4
+    it may wait for the next event. If every message has to start a run, use ``WorkflowInboxNoticeTrigger``.
 
     A message may be delivered twice: the ``lease_count`` in its ``message_attributes`` is above 1 then.
 
-    Watchers of one inbox share one poller in a triggerer if all their arguments except ``match`` are
-    the same. A message that several select goes to each. With several triggerers use one watcher per inbox.
+    Watchers of one inbox share one poller in a triggerer if all their arguments except ``match``,
+    ``per_message`` and ``queue`` are the same. A message that several of them select goes to each. With
+    several triggerers use one watcher per inbox.
 
-    A message that no watcher selects, because its DAG is paused or its ``match`` fails, is left to its lease,
-    and quarantined after about five deliveries.
+    A message is left to its lease, and quarantined after about five deliveries, if no running watcher selects
+    it. A watcher whose DAG is paused does not run, and one whose ``match`` fails on a message does not select
+    it.
 
     It never ends: it retries after all errors, with growing pauses. Payloads are stored unencrypted in the
     asset's events, and in the triggerer's log (at INFO, from 3.4 on at DEBUG).
@@ -62,8 +64,8 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     :param lease_limit: messages per lease, and so per event, 1 to 100.
     :param lease_seconds: length of a lease, up to 3600 s; more than ``[triggerer]
         shared_stream_ack_timeout`` (300 s), the time that Airflow has to store an event.
-    :param min_interval: seconds between the events of two leases, above 0. Before Airflow 3.4 more events
-        start no run below 3 s.
+    :param min_interval: seconds between the events of two leases, above 0. Before Airflow 3.4 an event that
+        follows another one within 3 s may start no run.
     :param workflow_conn_id: id of the Airflow connection.
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
     :param max_poll_interval: maximum interval in seconds.
@@ -115,7 +117,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.match = match
             self._matches: Matcher | None = None
             if match is not None:
-                # Imports jmespath, so only for DAG files that need it.
+                # Only DAG files with an expression pay for the import of jmespath.
                 from airflow_provider_workflow.dispatch.routing import matcher
 
                 self._matches = matcher("match", match)
@@ -127,32 +129,32 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             self.wake_on_events = arguments.require_bool("wake_on_events", wake_on_events)
             self.per_message = arguments.require_bool("per_message", per_message)
             if per_message and airflow_release() < (3, 4):
-                # There events that follow each other closely share a run, or wait for the next event.
+                # Before 3.4, events that follow each other closely share a run, or wait for the next event.
                 raise needs(f"{type(self).__name__}(per_message=True)", ALTERNATIVE, (3, 4))
 
     def shared_stream_key(self) -> Hashable:
-        """The arguments of the poller: watchers with the same ones share it."""
+        """The arguments of the poller. Watchers for which they are the same share one."""
         names = [name for name in self.ARGUMENTS if name not in NOT_SHARED]
         return ("workflow-inbox", *(getattr(self, name) for name in names))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """Make the poller of a group of watchers, in ack mode."""
+        """Make the poller of the watchers with one key. Airflow tells it which events were stored."""
         from airflow_provider_workflow.triggers.event_producer import InboxProducer
 
         return InboxProducer(cls(**kwargs))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Batch]) -> AsyncIterator[TriggerEvent]:
         """
-        Make an event of the messages that this watcher selects from each batch, or one of each message.
+        Make one event of the messages that this watcher selects from a batch, or an event of each message.
 
-        The selection is recorded before the first event, and that Airflow took the events after the last: if
-        the watcher ends in between, or before, the messages are redelivered.
+        It records on the batch which messages the watcher selects, before the first event, and that Airflow
+        took all events, after the last one. If the watcher ends in between, the messages are redelivered.
         """
         from airflow_provider_workflow.triggers.event_producer import event_payload
 
         async for batch in shared_stream:
-            # In a thread, as expressions over large payloads take long.
+            # In a thread, because an expression over a large payload would block the event loop.
             messages, causes = await asyncio.to_thread(self.matching, batch.messages)
             for message_id, cause in causes:
                 observers.notify("rejected", inbox=self.inbox, conn_id=self.workflow_conn_id)
@@ -164,21 +166,22 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
                 )
             inbox_id, count = batch.lease.inbox_id, len(messages)
             batch.selected[self] = frozenset(message.id for message in messages)
-            for part in [[message] for message in messages] if self.per_message else [messages]:
-                if part:
-                    yield TriggerEvent(event_payload(inbox_id, part))
+            parts = [[message] for message in messages] if self.per_message else [messages]
+            for part in filter(None, parts):
+                yield TriggerEvent(event_payload(inbox_id, part))
             batch.emitted.add(self)
             observers.notify("emitted", inbox=inbox_id, conn_id=self.workflow_conn_id, count=count)
 
     async def cleanup(self) -> None:
-        """Called by Airflow when this watcher has ended."""
+        """Note that this watcher has ended; Airflow calls it then."""
         self.has_ended = True
 
     def matching(self, messages: list[EventMessage]) -> tuple[list[EventMessage], list[tuple[str, str]]]:
         """
-        The messages that this watcher selects, and ids of those on which ``match`` fails, with causes.
+        The messages that this watcher selects, and the id and the cause of each one on which ``match`` fails.
 
-        It runs in a thread, where a slow ``match`` cannot be interrupted: it is judged once it has ended.
+        It runs in a thread, where nothing can interrupt a ``match``. One that takes too much CPU time fails
+        after it has ended.
         """
         if self._matches is None:
             return messages, []

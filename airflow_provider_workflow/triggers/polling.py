@@ -1,4 +1,4 @@
-"""What all triggers share: errors that do not end them, and the waits between two polls."""
+"""What all triggers share: access to the inbox, the waits between polls, and errors that do not end them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 LONG_SERIES_SECONDS = 300.0
 """A series of errors that lasts longer is logged as an ERROR."""
 FIRST_PAUSE_SECONDS = 5.0
+"""Pause after the first error of a series; it doubles with each further one."""
 MIN_WAIT_SECONDS = 1.0
 """Minimum seconds between two polls, also with wake-ups."""
 TICK_SECONDS = 0.25
-"""Waits end at multiples of it, so that pollers share timers, which takes half of the CPU time or less."""
+"""Waits end at multiples of it, so that pollers wake up together, which at least halves their CPU time."""
 SELF_EXPLANATORY = (WorkflowError, AirflowException)
-"""Exceptions that are logged without their type and a traceback, as their texts are sentences."""
+"""Exceptions whose texts are sentences for users: they are logged without type and traceback."""
 
 
 class PollingOptions(Protocol):
@@ -48,8 +49,9 @@ class InboxHealth:
     """
     Logs errors of an inbox and changes of its state, and says how long to wait after an error.
 
-    An error of another type than the one before is logged: as a WARNING if it is transient, else as an ERROR.
-    A series of errors that lasts five minutes is an ERROR once, and its end is logged at INFO.
+    Errors up to the next success are a series. An error is logged if the one before it in the series had
+    another type: as a WARNING if it is transient, else as an ERROR. A series that lasts five minutes is
+    logged as an ERROR once, and its end at INFO.
 
     :param inbox: id or name.
     :param conn_id: id of the Airflow connection.
@@ -70,9 +72,9 @@ class InboxHealth:
         """
         Count and log an error.
 
-        :return: seconds to wait before the next attempt: 5, doubled with each error of the series up to a
-            random 20 to 60, so that an inbox that is usable again is worked on within a minute; or longer, up
-            to 3600, if the service requested that.
+        :return: seconds to wait before the next attempt: 5, doubled with each error of the series, and at
+            most a random 20 to 55, so that an inbox that is usable again is polled within a minute. It is
+            longer, up to 3600, if the service requested that.
         """
         if self.errors == 0:
             self._since, self._logged, self._is_long = clock.monotonic(), None, False
@@ -97,16 +99,16 @@ class InboxHealth:
             self.log.error(text, self._inbox, log_text(error), exc_info=traceback)
 
     def succeeded(self) -> None:
-        """End the series of errors: a call succeeded."""
+        """End the series of errors, if there is one."""
         if self.errors:
             self.log.info("Inbox %s is reachable again", self._inbox)
         self.errors = 0
 
     def seen(self, inbox: Mapping[str, Any]) -> None:
         """
-        Log a state that has changed.
+        Log the state of the inbox if it has changed.
 
-        :param inbox: ``status`` and ``paused_reason``, as far as the service sends them.
+        :param inbox: ``status`` and ``paused_reason``; both may be absent.
         :raises SourceError: the inbox failed to initialize.
         """
         problem = problem_of(inbox, self._inbox, self._conn_id)
@@ -122,9 +124,9 @@ class Waits:
     """
     The waits between the polls of an inbox: ``poll_interval``, doubled each time up to ``max_poll_interval``.
 
-    A wake-up ends a wait, though not its first second, and resets the intervals.
+    A wake-up ends a wait, but not before its minimum, and lets the intervals start again.
 
-    :param wake_up: set by the inbox's event stream; None only polls.
+    :param wake_up: set by the inbox's event stream; None if there is no stream.
     """
 
     def __init__(self, options: PollingOptions, wake_up: asyncio.Event | None) -> None:
@@ -144,7 +146,7 @@ class Waits:
         :param max_seconds: maximum, unless ``min_seconds`` is more.
         """
         seconds = max(min_seconds, min(self._interval, max_seconds))
-        seconds += -(clock.monotonic() + seconds) % TICK_SECONDS
+        seconds += -(clock.monotonic() + seconds) % TICK_SECONDS  # round its end up to the next tick
         self._interval = min(self._interval * 2, self._options.max_poll_interval)
         if self._wake_up is None:
             await clock.async_sleep(seconds)
@@ -160,9 +162,11 @@ class Waits:
 @dataclass
 class InboxSession:
     """
-    An inbox that a trigger waits at.
+    What a trigger needs while it waits for the messages of an inbox.
 
-    :param inbox: as the service described it.
+    :param client: open while the session is.
+    :param inbox: the inbox, as the service described it when the session began.
+    :param waits: the waits between polls.
     """
 
     client: AsyncWorkflowClient
@@ -175,7 +179,8 @@ async def open_session(options: PollingOptions, health: InboxHealth) -> AsyncIte
     """
     Open a client with the current connection, look the inbox up, and listen to its event stream.
 
-    All triggers of an inbox share one stream. Beyond ``[workflow] max_event_streams`` it is only polled.
+    All triggers of an inbox share one stream. If ``[workflow] max_event_streams`` are open, the inbox is only
+    polled.
 
     :raises WorkflowError: the connection cannot be used, or there is no such inbox.
     """
@@ -185,10 +190,10 @@ async def open_session(options: PollingOptions, health: InboxHealth) -> AsyncIte
         async with event_stream.listen(client, inbox["id"], streams) as wake_up:
             if health.errors == 0:
                 health.log.info(
-                    "Inbox %s at %s: waiting for messages, %severy %g to %g s",
+                    "Inbox %s at %s: waiting for messages, by %s every %g to %g s",
                     options.inbox,
                     host_of(client.settings.base_url),
-                    "by its event stream and by polling " if options.wake_on_events else "by polling ",
+                    "its event stream and by polling" if options.wake_on_events else "polling",
                     options.poll_interval,
                     options.max_poll_interval,
                 )
@@ -197,7 +202,7 @@ async def open_session(options: PollingOptions, health: InboxHealth) -> AsyncIte
 
 async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     """
-    Read an inbox; one that was deleted and created again under its name is found.
+    Read an inbox; by its name, also one that was deleted and created again is found.
 
     :param inbox: id or name.
     :raises NotFoundError: there is no such inbox.
@@ -208,6 +213,6 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
 
 
 def log_text(error: Exception) -> str:
-    """An error as one line for the log."""
+    """An error as one line for the log, with its type unless its text is a sentence."""
     text = escaped(str(error))
     return text if isinstance(error, SELF_EXPLANATORY) else f"{type(error).__name__}: {text}"
