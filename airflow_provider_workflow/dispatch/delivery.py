@@ -1,4 +1,4 @@
-"""One delivery of a message: what a lease brings, read once."""
+"""One delivery of a message: its content, and how often the message was delivered before."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ from airflow_provider_workflow import types
 from airflow_provider_workflow.limits import DEAD_LETTER_AFTER
 
 LAST_SAFE_DELIVERY = DEAD_LETTER_AFTER[1]
-"""The delivery count from which on the service would soon quarantine a message (docs/service.md 3)."""
+"""
+From this delivery count on, a message must be settled now, because the service would quarantine it after
+about one more delivery (docs/service.md 3.2).
+"""
 
 
 def delivery_count(message: types.ListedMessage) -> int | None:
     """
     How often a message was delivered, this lease included; None if the service does not say.
 
-    A message without a count may have been delivered before, so that it may have a run or a dead letter.
+    A whole number may also be sent as 4.0 or "4". A message without a count may have been delivered before,
+    so callers look for its run and its dead letter.
     """
     attributes = message.get("message_attributes")
     count: Any = attributes.get("lease_count") if isinstance(attributes, dict) else None
-    if isinstance(count, str) and count.isascii() and count.isdigit() and len(count) < 10:
-        return int(count)
-    is_number = isinstance(count, (int, float)) and not isinstance(count, bool)
-    is_whole = is_number and count == count // 1
-    return int(count) if is_whole else None
+    if isinstance(count, str):
+        # More than nine digits are no count; Python refuses to convert thousands of them.
+        return int(count) if count.isascii() and count.isdigit() and len(count) < 10 else None
+    if isinstance(count, float):
+        return int(count) if count.is_integer() else None
+    return count if isinstance(count, int) and not isinstance(count, bool) else None
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class Delivery:
         ``message_attributes``, and nothing of its lease.
     :param known_count: how often the message was delivered, this delivery included; None if the service does
         not say.
-    :param is_first: whether neither the message nor a known copy was delivered before.
+    :param is_first: whether the service counts one delivery, and does not mark the message as a possible copy
+        of another one. It is then taken for new, and nothing looks for an earlier run of it.
     """
 
     inbox_id: str
@@ -50,7 +56,12 @@ class Delivery:
 
     @classmethod
     def of(cls, inbox_id: str, leased: Mapping[str, Any]) -> Delivery:
-        """:param leased: a message in a lease of the service, or in one that was handed off."""
+        """
+        Read a message of a lease.
+
+        :param inbox_id: id of the inbox.
+        :param leased: the message as the service sent it, or as a trigger handed it off to its task.
+        """
         attributes = leased.get("message_attributes")
         count = delivery_count(leased)  # type: ignore[arg-type]
         is_copy = isinstance(attributes, dict) and attributes.get("possible_duplicate_data") is True
@@ -74,5 +85,5 @@ class Delivery:
 
     @property
     def is_last_safe(self) -> bool:
-        """Whether the service would soon quarantine the message."""
+        """Whether the message must be settled now, because the service would soon quarantine it."""
         return self.count >= LAST_SAFE_DELIVERY

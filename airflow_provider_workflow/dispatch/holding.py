@@ -1,4 +1,4 @@
-"""Releases the messages of a lease that its task leaves without a decision, also if the task is killed."""
+"""Releases the messages of a lease that its task has not settled, also if the task is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 class TaskKilled(BaseException):
     """
-    The task was killed while it held a lease. Raised by ``on_kill``, so that the lease is released.
+    Airflow killed the task.
+
+    ``on_kill`` raises it if the task holds a lease, so that the lease is released. Otherwise the task raises
+    it itself, before it leases or starts anything more.
 
     :param inbox: id or name.
     """
 
     def __init__(self, inbox: str) -> None:
-        super().__init__(f"The task was ended while it worked on a lease of the inbox {inbox}")
+        super().__init__(f"The task was killed while it worked on the inbox {inbox}")
 
 
 @dataclass
@@ -31,8 +34,8 @@ class TaskLife:
     """
     Whether a task was killed, and whether it holds a lease at this moment.
 
-    :param killed_by: raised at the next step, instead of leasing or starting anything more; None while the
-        task lives.
+    :param killed_by: the exception that :meth:`check` raises, before the task leases or starts anything more;
+        None until the task is killed.
     """
 
     holds_lease: bool = False
@@ -40,10 +43,10 @@ class TaskLife:
 
     def kill(self, inbox: str) -> None:
         """
-        End the task.
+        End the task: at once if it holds a lease, otherwise at its next :meth:`check`.
 
         :param inbox: id or name.
-        :raises TaskKilled: the task holds a lease, which is released now.
+        :raises TaskKilled: the task holds a lease, which :func:`holding` then releases.
         """
         self.killed_by = TaskKilled(inbox)
         if self.holds_lease:
@@ -63,18 +66,20 @@ def holding(
     acknowledge: Callable[[WorkflowHook], None] = lambda _: None,
 ) -> Iterator[dict[str, Delivery]]:
     """
-    Hold a lease while a task works on its messages, and release those that it leaves in the block.
+    Hold a lease while a task works on its messages in the block, and release those that it has not settled.
 
-    The block gets the deliveries by message id. It removes each message that it has settled, or that stays
-    with the lease. However the block ends, the other messages are released, so that they need not wait for
-    the end of the lease.
+    The block gets the deliveries by message id. It removes each message that it has settled, and each one
+    that must stay with the lease. However the block ends, the messages that are left are released, so that
+    they need not wait for the end of the lease.
 
-    ``execution_timeout`` and ``on_kill`` end the block with exceptions that are no errors. Then there is
-    little time: each call is sent once, with a short timeout, and ``on_kill`` does not interrupt it.
+    ``execution_timeout`` and ``on_kill`` end the block with an exception that is no ``Exception``. Then there
+    is little time: each call is sent once, with a short timeout, and ``on_kill`` does not interrupt it.
 
     :param hook: sends the calls.
-    :param acknowledge: called with a hook that hurries if the task is killed: acknowledges what is finished.
-    :raises BaseException: the exception that ended the block, or the task before it.
+    :param acknowledge: acknowledges the finished messages of the block if it is ended in this way; called
+        with a hook whose calls take little time.
+    :raises BaseException: the exception that ended the block, or ``TaskKilled`` if the task was killed
+        before.
     """
     unsettled = {delivery.id: delivery for delivery in lease.deliveries}
     try:
