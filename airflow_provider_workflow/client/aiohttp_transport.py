@@ -1,4 +1,4 @@
-"""One request over ``aiohttp``: the session of an event loop, its answer, and the error if there is none."""
+"""Sends requests over ``aiohttp``: the session of an event loop, and what becomes an answer or an error."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ CONNECTIONS = 100
 
 
 class NotConnectedError(aiohttp.ClientError):
-    """A connection broke before a request was sent: in the tunnel of a proxy. The cause says why."""
+    """A connection failed before the request was sent, in the tunnel of a proxy, say; the cause says why."""
 
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, NotConnectedError)
 """Errors after which the service has not received the request."""
 REQUEST_ERRORS = (aiohttp.ClientError, OSError, ValueError)
-"""What ``aiohttp`` and the operating system raise for a request, with ``TimeoutError``, an ``OSError``."""
+"""What ``aiohttp`` and the operating system raise for a request. ``TimeoutError`` is an ``OSError``."""
 INVALID_ANSWER = (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError)
 """Errors after which an answer is incomplete or not valid HTTP."""
 
 
 class _Connector(aiohttp.TCPConnector):
     """
-    Connections, which are not used again if they receive something while no request is sent.
+    Never reuses a connection that received something while it was idle.
 
-    ``aiohttp`` would take it, such as an answer that came twice or late, for the answer to the next request.
+    ``aiohttp`` would take that, such as an answer that came twice or late, for the answer to the next
+    request.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -52,11 +53,12 @@ class _Connector(aiohttp.TCPConnector):
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
         """
-        A new connection, or a kept one.
+        A new connection, or an idle one.
 
-        :raises NotConnectedError: there is none, for another reason than those of ``ClientConnectorError``.
+        :raises NotConnectedError: connecting failed, and not by a ``ClientConnectorError`` or a timeout.
         """
-        await asyncio.sleep(0)  # the event loop takes what the sockets have received
+        # One turn of the event loop: it reads what idle connections received, which sets ``should_close``.
+        await asyncio.sleep(0)
         while True:
             try:
                 connection: Any = await super().connect(*args, **kwargs)
@@ -73,6 +75,8 @@ class _Connector(aiohttp.TCPConnector):
 
 @dataclass
 class _Shared:
+    """A session, and how many contexts of :func:`shared_session` use it."""
+
     session: aiohttp.ClientSession
     users: int = 0
 
@@ -123,7 +127,7 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
     :raises TransportError: no connection within ``request.timeout`` seconds, or no complete answer within a
         second more.
     """
-    # The total is longer, so that the error tells which of the two limits ended it.
+    # The total is longer than the limit for the connection, so that the error says which of them ended it.
     timeout = aiohttp.ClientTimeout(connect=request.timeout, total=request.timeout + 1)
     try:
         async with session.request(
@@ -139,12 +143,12 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
             return await answer_of(response, request.limit)
     except REQUEST_ERRORS as error:
         broken = transport_error(error, request)
-    # Raised here, it has no context, in which the request is.
+    # Raised after the except clause: within it, it would have a context, whose frames contain the request.
     raise broken
 
 
 async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
-    """The answer of a response; of a body that is longer than the limit, the rest is not read."""
+    """Read the answer of a response. What exceeds the limit of the body is not read."""
     body = Body(response.status, response.headers.get("content-encoding"), limit)
     while chunk := await next_chunk(response):
         for _ in body.add(chunk):
@@ -156,14 +160,20 @@ async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
 
 
 async def next_chunk(response: aiohttp.ClientResponse) -> bytes:
-    """The next bytes of a body, compressed if it is, or b"" at its end; read here and nowhere else."""
+    """
+    The next bytes of a body as they were received, so compressed or not; b"" at its end.
+
+    Everything that reads a body calls this.
+
+    :raises ClientPayloadError: the body is not valid HTTP.
+    """
     try:
         chunk = await response.content.readany()
     except RuntimeError as error:
-        # So ``aiohttp`` says that it closed the connection, as a later chunk is invalid.
+        # ``aiohttp`` closed the connection because a later chunk is invalid.
         raise aiohttp.ClientPayloadError from error
     if not response.content.at_eof():
-        # The next chunk may have been received already, and is returned without a turn for others.
+        # If the next chunk was received already, ``readany`` returns it without a turn for other tasks.
         await asyncio.sleep(0)
     return chunk
 
@@ -176,7 +186,7 @@ def transport_error(error: BaseException, request: Request) -> TransportError:
     elif isinstance(
         inner, (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, *INVALID_ANSWER)
     ):
-        stage = PROXY  # only a proxy answers before the request is sent
+        stage = PROXY  # it matters only if nothing was sent, and then nothing but a proxy can have answered
     elif isinstance(inner, (aiohttp.ClientConnectorSSLError, ssl.SSLError)):
         stage = TLS
     else:
