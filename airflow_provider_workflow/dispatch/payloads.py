@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 INTEGER_RANGE = (-(2**63), 2**64 - 1)
+"""The smallest and the largest integer that every supported Airflow can store."""
 MAX_FLOAT = 2.0**64
-"""PostgreSQL returns a larger one as an integer, which no task of the run can read."""
+"""Floats are below it. PostgreSQL returns a larger one as an integer, which no task of the run can read."""
 
 
 @overload
@@ -56,11 +57,11 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
     A message in a form that Airflow can store.
 
     A payload that cannot be stored becomes None, with its JSON string in ``payload_json``; an id is escaped;
-    other fields become None. What is replaced is logged without its value.
+    other fields become None. Each replacement is logged, without the value.
 
     :param message: ``id``, ``created_at``, ``payload``, ``message_attributes``.
     :param inbox: id or name, for the log line.
-    :param in_xcom: whether it becomes an XCom; otherwise it is a part of a conf.
+    :param in_xcom: whether the message becomes an XCom; otherwise it becomes a part of a conf.
     """
     reserved = SERIALIZATION_KEYS if in_xcom else reserved_keys()
     result = dict(message)
@@ -68,27 +69,32 @@ def storable(message: Mapping[str, Any], *, inbox: str = "", in_xcom: bool = Fal
         problem = why_unstorable(value, name, reserved)
         if problem is None:
             continue
-        result[name] = escaped(value, len(value)) if name == "id" and isinstance(value, str) else None
         if name == "payload":
-            result["payload_json"] = tolerant_json.dumped(value)
+            result[name], result["payload_json"] = None, tolerant_json.dumped(value)
+            replacement = f"a JSON string, which payload_of() of {__name__} decodes"
+        elif name == "id" and isinstance(value, str):
+            result[name], replacement = escaped(value, len(value)), "an id with escaped characters"
+        else:
+            result[name], replacement = None, "None"
         log.warning(
-            "Inbox %s: message %s has a value that Airflow cannot store: %s. If the value is the payload,"
-            " payload_of() of airflow_provider_workflow.dispatch.payloads returns it",
+            "Inbox %s: message %s has a value that Airflow cannot store: %s. It is stored as %s",
             inbox,
             escaped(str(message["id"])),
             problem,
+            replacement,
         )
     return result
 
 
 def why_unstorable(value: Any, name: str, reserved: frozenset[str] | None = None) -> str | None:
     """
-    Why Airflow cannot store a JSON value, as a sentence without any part of it; None if it can.
+    Why Airflow cannot store a JSON value, as a sentence that quotes no part of it; None if Airflow can.
 
     :param name: what the sentence calls the value.
-    :param reserved: keys that it must not contain at any depth; those of a conf by default.
+    :param reserved: keys that the value must not contain at any depth; those of a conf by default.
     """
     reserved = reserved_keys() if reserved is None else reserved
+    # Without recursion, because a payload may be nested deeper than Python's stack.
     outer: list[Iterator[Any]] = [iter([value])]
     while outer:
         if len(outer) > MAX_PAYLOAD_LEVELS:
@@ -108,7 +114,7 @@ def why_unstorable(value: Any, name: str, reserved: frozenset[str] | None = None
 
 
 def _why_unstorable_scalar(item: Any) -> str | None:
-    """What Airflow cannot store about a scalar; None if it can."""
+    """What a string or a number is or contains that Airflow cannot store; None if Airflow can."""
     if isinstance(item, str):
         if "\0" in item:
             return "a NUL character"

@@ -62,8 +62,8 @@ def test_a_payload_that_airflow_cannot_store_is_json_text_and_the_reason_quotes_
     assert repr(payload_of(stored)) == repr(value)
     assert caplog.messages == [
         "Inbox orders: message a has a value that Airflow cannot store: payload is or contains"
-        f" {reason}. If the value is the payload, payload_of() of airflow_provider_workflow.dispatch.payloads"
-        " returns it"
+        f" {reason}. It is stored as a JSON string, which payload_of() of"
+        " airflow_provider_workflow.dispatch.payloads decodes"
     ]
     assert why_unstorable(stored, "value") is None
 
