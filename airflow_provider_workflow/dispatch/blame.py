@@ -1,9 +1,9 @@
 """
-Whose fault it is that messages start no runs, decided from what a drain sees; nothing here reads or writes.
+Decides whose fault it is that a message starts no run; it calls neither Airflow nor the service.
 
 A message that fits no route or schema, or whose run cannot be stored, is at fault itself. Any other rejection
-is the message's fault if the drain starts a run of the same target after it, or shortly before it, and
-otherwise the target's.
+is the message's fault if the same drain also starts a run of the target: at any time after the rejection, or
+before it with fewer than ``MAX_REJECTIONS_IN_A_ROW`` rejections since. Otherwise it is the target's fault.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 
 MAX_REJECTIONS_IN_A_ROW = 20
-"""After so many rejections in a row a target that worked may be broken now."""
+"""After so many rejections in a row, a target that has worked in this drain may be broken."""
 MAX_PROBES = 128
-"""The number of probes never grows above it."""
+"""Maximum of :func:`probes_of`."""
 MIN_REJECTION_LIMIT = 32
-"""From the second try on, so many redelivered messages do not count as probes."""
+"""
+A drain stops after so many rejections in all, or after :func:`probes_of` if that is more. A retry does not
+count redelivered messages as probes, as an earlier try may have rejected them; this is their limit.
+"""
 
 
 class Reason(StrEnum):
@@ -32,7 +35,7 @@ class Reason(StrEnum):
     INVALID = "invalid"  #: its payload does not fit the schema, or a check of it takes too long
     UNMATCHED = "unmatched"  #: no route takes it
     TARGET = "target"  #: the target starts no runs, and the service would soon quarantine the message
-    UNDECIDED = "undecided"  #: its earlier deliveries ended without a decision, as if it kills the process
+    UNDECIDED = "undecided"  #: its earlier deliveries ended without a decision: it may kill the process
     FAILED = "failed"  #: the function of a ``@task.workflow_inbox`` failed for it
 
 
@@ -48,10 +51,10 @@ class Refusal:
     """
     A leased message that starts no run.
 
-    :param lease: holds it.
+    :param lease: the lease that holds the message.
     :param dag_id: the DAG that rejected it; None if no route takes it.
-    :param cause: why, without any value of the message.
-    :param reason: of its dead letter, if the message is at fault.
+    :param cause: why it starts no run, without any value of the message.
+    :param reason: the reason of its dead letter if the message is at fault.
     """
 
     delivery: Delivery
@@ -67,20 +70,20 @@ Decision = tuple[Refusal, Fault]
 @dataclass
 class Blame:
     """
-    The rejected messages of a drain whose fault is not known yet.
+    Collects the rejections of a drain until it is known whose fault they are.
 
-    :param started: targets of which this drain has started a run, and that seem to work.
+    :param started: targets of which this drain has started a run, without those that broke later.
     """
 
     started: set[str] = field(default_factory=set)
     _undecided: dict[str | None, list[Refusal]] = field(default_factory=dict)
-    """By target, since its last run."""
+    """The messages that a target rejected since its last run was started, by target."""
     _at_fault: list[Refusal] = field(default_factory=list)
     _in_a_row: Counter[str | None] = field(default_factory=Counter)
     _new_in_a_row: Counter[str | None] = field(default_factory=Counter)
 
     def run_started(self, dag_id: str) -> None:
-        """A run of a target was started: the messages that it rejected before are at fault."""
+        """A run of a target was started. So the messages that the target rejected before are at fault."""
         self.started.add(dag_id)
         self._at_fault += self._undecided.pop(dag_id, [])
         del self._in_a_row[dag_id], self._new_in_a_row[dag_id]
@@ -89,8 +92,9 @@ class Blame:
         """
         A target rejected a message.
 
-        :return: the message, if that is decided now: after too many rejections in a row the target may be at
-            fault, and thousands may follow before its next run.
+        :return: usually nothing, as the next run of the target decides. After more than
+            ``MAX_REJECTIONS_IN_A_ROW`` the target may be broken: each further message is decided at once, as
+            thousands may follow before the next run.
         """
         dag_id = refusal.dag_id
         self._in_a_row[dag_id] += 1
@@ -102,7 +106,11 @@ class Blame:
         return []
 
     def broken_target(self, refusal: Refusal) -> TargetError | None:
-        """The error of a target that must have broken, as it rejected so many new messages in a row."""
+        """
+        The error of a target that must be broken now; None if it may still work.
+
+        New messages are the proof, because an earlier try may have rejected the redelivered ones.
+        """
         dag_id = refusal.dag_id
         if dag_id not in self.started or self._new_in_a_row[dag_id] < MAX_REJECTIONS_IN_A_ROW:
             return None
@@ -116,8 +124,8 @@ class Blame:
         """
         All messages of a lease were tried.
 
-        :return: the messages that a later run of their target has shown to be at fault, and those whose next
-            delivery would be too late to decide.
+        :return: the messages that are at fault, because a run of their target was started after them; and
+            those that have no delivery to spare, if their target has worked in this drain.
         """
         decided = self._decided()
         for dag_id, refusals in self._undecided.items():
@@ -127,7 +135,7 @@ class Blame:
         return decided
 
     def drain_ended(self) -> list[Decision]:
-        """Nothing more is tried: all rejections are decided about."""
+        """Nothing more is tried, so all rejections are decided."""
         decided = self._decided()
         for dag_id, refusals in self._undecided.items():
             is_proven = dag_id in self.started
@@ -144,7 +152,7 @@ class Blame:
 
     def probes_left(self, attempt: int) -> int:
         """
-        Rejections still allowed from targets of which this drain has started no run.
+        How many more rejections this drain allows from targets of which it has started no run.
 
         :param attempt: try of the task, 1 or more.
         """
@@ -158,9 +166,10 @@ class Blame:
 
 def probes_of(attempt: int) -> int:
     """
-    Rejected messages after which a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
+    After how many rejected messages a drain that has started no run of a target stops: 1, then 2, 4 ... 128.
 
-    A target that rejects everything costs few deliveries, and rejected messages are passed within minutes.
+    It begins low, so that a target that rejects everything costs few deliveries. It grows with each try, so
+    that a later one reaches the messages behind many that are at fault.
 
     :param attempt: try of the task, 1 or more.
     """

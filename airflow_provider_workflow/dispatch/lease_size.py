@@ -1,9 +1,10 @@
 """
 How many messages the next lease of a drain or of a batch task has.
 
-A lease costs each of its messages one of about five deliveries, also if it kills the process: by its size, or
-by one of its messages. The service tells neither, only how often a message was delivered. So leases grow step
-by step, and shrink to one message where an earlier delivery has no explanation.
+A lease costs each of its messages one of about five deliveries. These are lost if the process is killed: by
+the size of the lease, or by one of its messages. The service does not say which; it only says how often a
+message was delivered. So leases grow step by step, and shrink to one message if nothing explains how an
+earlier delivery ended.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ class LeaseSize:
     """
     The number of messages of the next lease of one try of a task.
 
-    - The first lease has one message, and each further one up to twice as many as the one before *decided*
-      about: their runs were started or found, or they were rejected.
-    - After a lease with a redelivered message whose run was started only now, one message again: nothing
-      explains how its earlier delivery ended, so a message may be killing the process.
-    - Each failed try halves the largest lease, as the try may have been killed by its size.
+    - The first lease has one message. Each further one has up to twice as many as were *decided* in the lease
+      before: their runs were started or found, or they were rejected.
+    - After a lease with an unexplained message, the next one has one message again. A message is unexplained
+      if an earlier delivery of it had no outcome, and this task did not release it: it may have killed the
+      process.
+    - Each failed try halves the largest lease, because its size may have killed that try.
 
     :param limit: messages per lease, 1 to 100.
     :param attempt: try of the task, 1 or more.
@@ -37,12 +39,12 @@ class LeaseSize:
 
     def add_lease(self, requested: int, decided: int, *, is_explained: bool) -> None:
         """
-        Let the next size follow from a lease that was worked on.
+        Set the size of the next lease by the outcome of the last one.
 
-        :param requested: how many messages it could have had: if there was no capacity for more, the size
-            stays.
-        :param decided: how many of its messages were decided about.
-        :param is_explained: whether the earlier deliveries of all of them are explained.
+        :param requested: how many messages the last lease could have had. If these were fewer than its size,
+            because there was no capacity for more, the size stays.
+        :param decided: how many of its messages were decided.
+        :param is_explained: whether none of its messages is unexplained.
         """
         if not is_explained:
             self._size = 1
