@@ -1,7 +1,8 @@
 """
-HTTP as data: a request that is ready to send, and the answer to it, whose body is read piece by piece.
+HTTP as data: a request that is ready to send, the answer to it, and its body while it is received.
 
-Both clients use the same classes, so the transports do not implement the protocol.
+Both transports use these classes, so limits, decompression, JSON and rate-limit headers are the same in tasks
+and in triggers.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ from airflow_provider_workflow.client.tolerant_json import whole
 from airflow_provider_workflow.text import escaped
 
 EPOCH_RESET_FLOOR = 1e9
-"""A reset value of at least this is in epoch seconds, a smaller one is a delta (docs/service.md 15)."""
+"""
+A header for the reset of the rate limit has either a time or a delay in seconds (docs/service.md 15): from
+this number on it is a time, in epoch seconds.
+"""
 MAX_HEADER_NUMBER = 1e12
-"""Limit for the absolute value of a number in a header."""
+"""Numbers in headers are clipped to plus or minus this one."""
 RETRY_AFTER_STATUSES = (429, 503)
 """Statuses with which ``Retry-After`` is obeyed (docs/service.md 15)."""
 THREAD_FROM_BYTES = 256_000
-"""Bytes. A larger body is decoded in a thread of an event loop, which takes 5 ms or more."""
+"""In an event loop a larger body is decoded in a thread, because decoding it takes 5 ms or more."""
 MAX_ERROR_BYTES = 64_000
-"""Bytes of an answer other than a 2xx; the rest is not read."""
+"""Maximum size of the body of an answer other than a 2xx; the rest is not read."""
 MAX_LINE_BYTES = 65_536
-"""Of a header, or of the status line, of an answer."""
+"""Maximum size of the status line of an answer, and of each header."""
 MAX_HEADERS = 256
-"""Of an answer; with more it is not read."""
+"""Maximum number of headers of an answer; one with more is an error."""
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
@@ -83,7 +87,7 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the service has done what was requested: no other status says so."""
+        """Whether the service has done what was requested: only a 2xx says so."""
         return 200 <= self.status < 300
 
     def json(self) -> Any:
@@ -92,12 +96,14 @@ class Answer:
 
         :raises TransportError: the body is not JSON (cut short, an HTML page, wrong encoding).
         """
-        # The decoder holds the GIL, except while it calls a hook.
+        # The decoder lets other threads run only while it calls a hook, so a large body gets one.
         hook = _unchanged if len(self.body) >= THREAD_FROM_BYTES else None
-        for parse_int in (None, whole):  # the second for a number of more digits than Python converts
+        # ``whole`` is slower, and also reads a number with more digits than Python converts.
+        for parse_int in (None, whole):
             with suppress(ValueError, RecursionError):
                 return json.loads(self.body, object_hook=hook, parse_int=parse_int)
-        # Raised here, it has no context: the decoder's exceptions contain the body, which may have a token.
+        # Raised after ``suppress``, so that it has no context: the decoder's exception contains the body, and
+        # that may have a token.
         kind = escaped(self.headers.get("content-type", "no content type"), 100)
         raise TransportError(
             f"the answer with status {self.status} has a body that is not JSON"
@@ -109,12 +115,12 @@ class Answer:
         """
         The time of the service, in epoch seconds; the local time if it sends no ``Date``.
 
-        Dates in headers are compared with it, so that an inaccurate local clock has no effect.
+        Other dates in the headers are compared with it, so that an inaccurate local clock has no effect.
         """
         return _http_date(self.headers.get("date")) or clock.now()
 
     def rate_limit(self) -> RateLimit | None:
-        """What the rate-limit headers say (docs/service.md 15); None if there are none."""
+        """The rate limit, as the headers state it (docs/service.md 15); None without such headers."""
         limit, remaining, reset, seconds = (
             _number(self.headers.get(name))
             for name in ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after")
@@ -133,10 +139,11 @@ class Answer:
 
     def retry_after(self) -> float | None:
         """
-        Seconds for which the service requests no calls: ``Retry-After`` of a 429 or 503, in seconds or as an
-        HTTP date, else the reset header of a window without remaining requests (docs/service.md 15).
+        Seconds for which the service asks not to be called; None if it does not ask for that.
 
-        It is the number that was sent; callers wait for at most an hour.
+        They are those of ``Retry-After`` with a 429 or a 503, else those until the reset of a rate limit
+        without remaining requests (docs/service.md 15). They have no maximum here: callers wait for at most
+        an hour.
         """
         limits = self.rate_limit()
         if limits is None:
@@ -169,16 +176,16 @@ def _http_date(value: str | None) -> float | None:
 
 
 PIECE_BYTES = 256_000
-"""Bytes of a body that are decompressed at once."""
+"""Maximum size of the output of one step of decompression."""
 
 
 class Body:
     """
     The body of an answer while it is received: decompressed, and cut at a limit.
 
-    The libraries decompress without a limit, and accept different encodings.
+    The libraries do not decompress it, because they do that without a limit, and accept different encodings.
 
-    :param status: of the answer; a body other than that of a 2xx has at most ``MAX_ERROR_BYTES`` bytes.
+    :param status: of the answer; with any but a 2xx the limit is at most ``MAX_ERROR_BYTES``.
     :param encoding: the header ``Content-Encoding``, or None.
     :param limit: maximum number of bytes after decompression.
     """
@@ -192,9 +199,11 @@ class Body:
 
     def add(self, chunk: bytes) -> Iterator[None]:
         """
-        Add received bytes; yields after each piece, so that an event loop can run other tasks meanwhile.
+        Add received bytes, while the caller iterates.
 
-        :raises OSError: they cannot be decompressed.
+        It yields after each step of decompression, so that an event loop can run other tasks in between.
+
+        :raises OSError: the bytes cannot be decompressed.
         """
         if self._encoding == "identity":
             self._append(chunk)
@@ -213,7 +222,7 @@ class Body:
 
     def received(self) -> bytes:
         """
-        The bytes that were received, up to the limit.
+        The decompressed body, up to the limit.
 
         :raises OSError: the compressed data ended early.
         """
@@ -231,10 +240,11 @@ def _inflater(encoding: str, chunk: bytes) -> Any:
 
 
 def _inflated(inflater: Any, chunk: bytes, encoding: str) -> bytes:
-    with suppress(zlib.error):
+    try:
         piece: bytes = inflater.decompress(chunk, PIECE_BYTES)
-        return piece
-    raise _undecodable(encoding)  # raised here, it has no context, which would be named as the reason
+    except zlib.error:
+        raise _undecodable(encoding) from None
+    return piece
 
 
 def _undecodable(encoding: str) -> OSError:
