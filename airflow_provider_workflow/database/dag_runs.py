@@ -1,8 +1,8 @@
 """
 DAG runs, and dead letters among them, in Airflow's metadata database.
 
-A user who may start runs of a DAG chooses their ids and confs. So only runs that a task, the command line or
-the page started for this provider are read: no other run is the run of a message, or a dead letter.
+A user who may start runs of a DAG by hand chooses their ids and confs, and could imitate the run of a message
+or a dead letter. So only runs that a task, a command of this provider or its page started are read.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     from airflow_provider_workflow.dispatch.replay import Replay
 
 Entry = str | tuple[str, ...]
-"""An entry of a conf: its name, or the names that lead to one within it."""
+"""An entry of a conf: its name, or for a nested one the names that lead to it."""
 MESSAGE_ID = ("message", "id")
+"""The entry of a message's run that has the id of the message."""
 DEAD_LETTER_ENTRIES = (
     *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
     *("reason", "cause", "target_dag_id", "target_run_id"),
 )
-"""The entries of a dead letter's conf without its message."""
+"""The entries of a dead letter's conf, except its message."""
 MAX_ENTRY_LENGTH = 5_000
-"""Characters that are read of an entry; those of a dead letter are shorter."""
+"""Maximum number of characters that are read of an entry. Those of a dead letter are shorter."""
 MAX_CONF_BYTES = 1_000_000
-"""Size of a conf, as it is stored, up to which lists read it: a sender chooses how large it is."""
+"""Lists do not read a conf that is stored with more bytes: a sender chooses how large its messages are."""
 MAX_PAGE_SIZE = 500
-"""Runs of a query; some databases limit the number of values in one."""
+"""Maximum number of runs, and of ids, of a query; some databases limit the number of values in one."""
 CLOCK_SKEW = timedelta(hours=1)
-"""How far the clocks of the machines that start runs may be apart."""
+"""How far apart the clocks of the machines that start runs may be."""
 
 
 class StoredRun(NamedTuple):
@@ -49,8 +50,9 @@ class StoredRun(NamedTuple):
 
     :param key: its primary key.
     :param run_after: when it was started.
-    :param triggered_by: ``operator`` or ``cli``.
-    :param user: who started the run whose task started this one, if Airflow knows it.
+    :param triggered_by: ``operator`` if a task or the page started it, ``cli`` for a command.
+    :param user: the user of the page who started it, or the one who started the run whose task did; None if
+        Airflow knows none.
     :param is_large: whether its conf is larger than ``MAX_CONF_BYTES``.
     :param conf: the requested entries of its conf, as strings; None for those that it lacks.
     """
@@ -67,14 +69,14 @@ class StoredRun(NamedTuple):
 
 
 def int_or_none(entry: str | None) -> int | None:
-    """The number in an entry of a conf, which may have anything; None without one."""
+    """The number in an entry of a conf; None if it is anything else, as who starts a run chooses its conf."""
     return int(entry) if entry is not None and re.fullmatch("[0-9]{1,9}", entry) else None
 
 
 @dataclass(frozen=True)
 class Selection:
     """
-    Selects DAG runs.
+    Selects the DAG runs for which all of this holds.
 
     :param prefix: the beginning of their ids.
     :param dag_ids: only runs of these DAGs; None for all DAGs.
@@ -94,10 +96,10 @@ class Selection:
 
 def not_started_by_hand() -> Any:
     """
-    The condition that a task, the command line or the page started a run.
+    The condition that a task, a command of this provider or its page started a run.
 
-    Airflow names the user also of runs that tasks start, if that user started the run of the task. Its own
-    command ``airflow dags trigger`` always names one, as the commands of this provider do not.
+    A user name shows a run that was started by hand only among those of commands: ``airflow dags trigger``
+    always stores one, and the commands of this provider do not. Tasks and the page may store one too.
     """
     from sqlalchemy import and_, or_
 
@@ -190,13 +192,13 @@ def _conf_conditions(selection: Selection, rows: Any) -> list[Any]:
 
 def _rows(session: Session, conditions: list[Any], omit_large_confs: bool) -> Any:
     """
-    The columns of a subquery: runs with their confs, each of which the database reads once.
+    The columns of a subquery: runs with their confs. The database reads each conf once, for all its entries.
 
-    SQLite keeps what it parsed while it evaluates a row, and so does MySQL. PostgreSQL decompresses a stored
-    value again for each condition and each entry, but not the result of an operator; with an offset it
-    computes that once.
+    SQLite and MySQL do so by themselves. PostgreSQL would decompress a stored conf again for each condition
+    and each entry. ``conf || '{}'`` is a computed value instead, and ``OFFSET 0`` lets PostgreSQL compute it
+    before the outer query.
 
-    :param omit_large_confs: whether a conf is NULL that is larger than ``MAX_CONF_BYTES``.
+    :param omit_large_confs: whether a conf that is larger than ``MAX_CONF_BYTES`` is NULL.
     """
     from sqlalchemy import case, func, literal, select
     from sqlalchemy.dialects.postgresql import JSONB
@@ -226,7 +228,10 @@ def _read(
     """
     Read runs.
 
-    :param conf_conditions: the conditions on the conf, and others, on the columns of ``_rows``.
+    :param conditions: the conditions on all but the conf.
+    :param conf_conditions: makes the conditions on the conf, of the columns of ``_rows``.
+    :param omit_large_confs: see ``_rows``.
+    :param size: maximum number of runs; None for all.
     """
     from sqlalchemy import select
 
@@ -242,7 +247,7 @@ def _read(
 
 def _stored(row: Any, entries: tuple[Entry, ...]) -> StoredRun:
     key, dag_id, run_id, state, run_after, triggered_by, user, is_large, *values = row
-    # SQLite returns a number of the conf as a number.
+    # ``str``, as SQLite returns a number in a conf as a number.
     conf = {
         name: None if value is None else str(value)[:MAX_ENTRY_LENGTH]
         for name, value in zip(entries, values, strict=True)
@@ -274,13 +279,13 @@ def runs_of(
     omit_large_confs: bool = False,
 ) -> dict[str, list[StoredRun]]:
     """
-    The runs with these ids that are of messages of these inboxes, by run id.
+    The runs with these ids whose confs name these inboxes, by run id.
 
-    :param inbox_ids: the inbox that the conf of a run must name, by run id; at most 1,000.
-    :param dag_ids: the DAGs in which they are searched.
+    :param inbox_ids: the id of the inbox for each run id; at most 1,000.
+    :param dag_ids: the DAGs in which the runs are searched.
     :param since: if given, runs of all other DAGs are found too, if they were started then or later.
-    :param omit_large_confs: whether no conf is read that is larger than ``MAX_CONF_BYTES``: such a run is
-        found by its id alone, which has a hash of inbox and message.
+    :param omit_large_confs: whether a conf that is larger than ``MAX_CONF_BYTES`` is not read. Its run is
+        found by the id alone, which contains a hash of inbox and message.
     :raises TargetError: the database is unreachable.
     """
     from sqlalchemy import or_
@@ -299,10 +304,10 @@ def runs_of(
 
 def dags_of_message(replay: Replay, since: datetime) -> list[str]:
     """
-    The DAGs that have the run of a message, or of another one with its business key.
+    The DAGs in which the message of a dead letter has its run, or another one with its business key has it.
 
-    :param replay: the replay of its dead letter.
-    :param since: when the dead letter was started; the run may be older only in the target.
+    :param replay: the replay of the dead letter.
+    :param since: when the dead letter was started. A run before that is found only in the target.
     :raises TargetError: the database is unreachable.
     """
     targets = () if replay.target_dag_id is None else (replay.target_dag_id,)
@@ -312,7 +317,9 @@ def dags_of_message(replay: Replay, since: datetime) -> list[str]:
 
 def failing_since(dag_ids: Collection[str]) -> dict[str, datetime]:
     """
-    When the first run of a DAG ended that has failed since the last success; DAGs without one are missing.
+    Since when DAGs fail: the end of the first failed run after the last successful one, by DAG.
+
+    DAGs without such a run are left out.
 
     :raises TargetError: the database is unreachable.
     """
@@ -344,7 +351,7 @@ class StoredDeadLetter:
 
     @property
     def replay_run_id(self) -> str:
-        """The id of a run that replays it; "" if its conf has none."""
+        """The id that each of its replays has; "" if its conf has none."""
         return self.run.conf["target_run_id"] or ""
 
     @property
@@ -366,7 +373,7 @@ def with_replays(page: list[StoredRun], *, omit_large_confs: bool = False) -> It
         since = min(letter.run.run_after for letter in letters)
         replays = runs_of(inbox_ids, targets, since, omit_large_confs=omit_large_confs)
         for letter in letters:
-            # Messages with one key share a run, so the ids of the messages are compared.
+            # Messages with one business key share a run id, so the ids of the messages are compared too.
             letter.replays.extend(
                 run
                 for run in replays.get(letter.replay_run_id, [])
@@ -411,11 +418,11 @@ class MissingDagError(TargetError):
 @dataclass(frozen=True)
 class DatabaseRuns:
     """
-    Starts and finds runs (see ``Runs``).
+    Starts and finds runs in the database (see ``Runs``), for commands and for the page.
 
-    Does as ``airflow dags trigger``: outside a task there is no supervisor.
+    Outside a task there is no supervisor to ask, so runs are started as ``airflow dags trigger`` does.
 
-    :param user: the user of the page who starts them; None for the command line.
+    :param user: the user of the page who starts the runs; None for the command line.
     """
 
     user: str | None = None
@@ -439,7 +446,7 @@ class DatabaseRuns:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            # With "REST_API" it would look like a run that the user starts by hand.
+            # With "REST_API", a run that the page starts would look like one that its user started by hand.
             kind = "OPERATOR" if self.user else "CLI"
             airflow_internals.create_dag_run(dag_id, run_id, conf, note, triggered_by=kind, user=self.user)
         except DagRunAlreadyExists:
@@ -475,7 +482,11 @@ class DatabaseRuns:
 
 
 def _error_of(error: Exception) -> RunRejected | TargetError:
-    """Blame a database error on the message or the target; without its text, which quotes values."""
+    """
+    The rejection that a database error means, or the error of the target.
+
+    It does not have the text of the database error, which quotes values of the message.
+    """
     from sqlalchemy.exc import DataError, DBAPIError, StatementError
 
     if isinstance(error, DBAPIError) and error.connection_invalidated:

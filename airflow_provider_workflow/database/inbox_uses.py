@@ -1,7 +1,7 @@
 """
-The tasks and asset watchers of deployed DAGs that use inboxes, from the serialized DAGs in the database.
+Finds the tasks and asset watchers of deployed DAGs that use inboxes, in the serialized DAGs of the database.
 
-An inbox or a connection that a template gives is known only at run time.
+If an argument is a template, its value is known only at run time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 TRIGGERS_PREFIX = "airflow_provider_workflow.triggers."
 """Prefix of the import paths of this provider's triggers."""
 DISPATCHER_FIELDS = {"inbox", "trigger_dag_id", "workflow_conn_id"}
-"""Template fields by which the sensor, the dispatch operator and subclasses are recognized."""
+"""A task with these template fields is a sensor or a dispatch operator, or one of a subclass of theirs."""
 BATCH_TASK_FIELDS = {"inbox", "dead_letter_dag_id", "workflow_conn_id", "op_args"}
-"""Template fields of a ``@task.workflow_inbox``."""
+"""A task with these template fields is a ``@task.workflow_inbox``."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class InboxUse:
 
     :param dag_id: its DAG.
     :param is_watcher: whether it is an asset watcher.
-    :param conn_id: its connection; None if known only at run time.
+    :param conn_id: id of its connection; None if known only at run time.
     :param inbox: id or name; None if known only at run time.
     :param targets: the target DAGs that are known before run time.
     :param dead_letter_dag_id: its dead-letter DAG, if that is known before run time.
     :param task_id: its task; "" for an asset watcher.
     :param retries: of the task; None for an asset watcher.
     :param pool: of the task; None for an asset watcher.
-    :param depends_on_past: whether the task waits for its earlier run.
-    :param pushes_xcom: whether the result of the task is stored.
+    :param depends_on_past: whether the task waits until it succeeded in the run before.
+    :param pushes_xcom: whether the result of the task is stored as an XCom.
     """
 
     dag_id: str
@@ -57,7 +57,13 @@ class InboxUse:
     pushes_xcom: bool = True
 
     def may_be_of(self, connection_id: str, inbox_id: str, name: str | None) -> bool:
-        """Whether this may be a use of an inbox, whose name is None if it is unknown."""
+        """
+        Whether this may use an inbox; False only if it certainly uses another one.
+
+        :param connection_id: id of the Airflow connection.
+        :param inbox_id: id of the inbox.
+        :param name: name of the inbox; None if the caller does not know it.
+        """
         if self.conn_id not in (None, connection_id):
             return False
         if self.inbox is None or (name is None and not is_id(self.inbox)):
@@ -85,9 +91,9 @@ def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
 
 def _use_of_task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
     """
-    Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known.
+    Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known before run time.
 
-    Airflow omits the connection from these if it is the default one.
+    These lack the connection if it is the default one, or if it is expanded.
     """
     arguments: Mapping[str, Any] = fields
     conn_id = fields.get("workflow_conn_id")
@@ -105,7 +111,7 @@ def _use_of_task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
         tuple(target for target in targets if _literal(target)),
         _literal(arguments.get("dead_letter_dag_id")),
         task_id=str(fields.get("task_id")),
-        # Airflow leaves out what is the default.
+        # Serialized DAGs lack arguments that have the default.
         retries=arguments.get("retries", airflow_internals.default_retries()),
         pool=str(arguments.get("pool", airflow_internals.DEFAULT_POOL)),
         depends_on_past=bool(arguments.get("depends_on_past")),
@@ -126,18 +132,18 @@ def _watchers(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Unwrap a value that Airflow serialized together with its type."""
+    """A value without the type that Airflow may have stored with it: ``{"__type": ..., "__var": ...}``."""
     return value["__var"] if isinstance(value, Mapping) and "__var" in value else value
 
 
 def _inbox_of(arguments: Mapping[str, Any]) -> str | None:
-    """The id, in the service's lower case, or the name; None if known only at run time."""
+    """The id in lower case, as the service writes it, or the name; None if known only at run time."""
     inbox = _literal(arguments.get("inbox"))
     return inbox.lower() if inbox and is_id(inbox) else inbox
 
 
 def _literal(value: Any) -> str | None:
-    """The value if it is a string without a template, else None."""
+    """The value if it is a string without a template, so that it is known before run time; else None."""
     return value if isinstance(value, str) and "{{" not in value and "{%" not in value else None
 
 
@@ -145,15 +151,16 @@ def dead_letter_dags(
     uses: Iterable[InboxUse], connection_id: str, inbox_id: str, name: str | None = None
 ) -> set[str]:
     """
-    The DAGs from which dead letters of an inbox are taken: those that a deployed listener of it names.
+    The DAGs whose dead letters are trusted for an inbox: those that a deployed listener of the inbox names.
 
-    Any author of a DAG can start a run that looks like a dead letter, and its replay starts a target.
+    The dead letters of other DAGs are not: any author of a DAG can start a run that looks like a dead letter,
+    and its replay would start a target.
 
-    - A ``dead_letter_dag_id`` that a template gives cannot be compared, so it is none of them.
-    - A listener whose inbox or connection a template gives may be one of this inbox.
-    - A connection of a team has only listeners of that team.
+    - A ``dead_letter_dag_id`` that is a template trusts no DAG, as its value is not known.
+    - A listener whose inbox or connection is a template may be one of this inbox, so its DAG is trusted.
+    - If the connection belongs to a team, only listeners of that team count.
 
-    :param name: of the inbox; None if it is unknown: any listener that names its inbox may be one of it then.
+    :param name: name of the inbox; None if it is unknown: then any listener that names its inbox counts.
     """
     team = airflow_internals.team_of_connection(connection_id)
     return {
