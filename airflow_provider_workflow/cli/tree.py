@@ -4,7 +4,8 @@ The commands as data: the fields of Airflow's ``ActionCommand``, ``GroupCommand`
 ``main.py`` makes Airflow's own objects of them, and the parser of ``airflow-workflow``. Each ``airflow``
 command imports this module, so it imports nothing heavy.
 
-To add a command, write a function as ``common.py`` runs them, and add an ``_action`` for it.
+To add a command, write a function that takes the parsed arguments and returns an exit code, and add an
+``_action`` with its import path. ``common.py`` runs it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _action(name: str, help: str, func: str, *args: dict[str, Any]) -> dict[str,
     """
     The fields of an ``ActionCommand``.
 
-    :param func: the import path of its function, within this package.
+    :param func: the import path of its function within ``cli/``, such as ``inboxes.show``.
     """
     return {"name": name, "help": help, "func": func, "args": args}
 
@@ -38,22 +39,22 @@ def _group(name: str, help: str, *subcommands: dict[str, Any]) -> dict[str, Any]
 
 
 def _switch(*flags: str, help: str) -> dict[str, Any]:
-    """The fields of an ``Arg`` without a value."""
+    """The fields of an ``Arg`` that takes no value: True if it is given."""
     return _arg(*flags, action="store_true", help=help)
 
 
 def _status(of: str, *states: str) -> dict[str, Any]:
-    """The fields of the ``Arg`` that selects by a status."""
+    """The fields of an ``Arg`` that selects by status."""
     return _arg("--status", choices=states, help=f"only {of} with this status: %(choices)s")
 
 
 def _conn_id(help: str) -> dict[str, Any]:
-    """The fields of an ``Arg`` for a connection, which may be left out."""
+    """The fields of an optional ``Arg`` for a connection, without a default."""
     return _arg("--conn-id", metavar="ID", help=help)
 
 
 def _inbox(help: str) -> dict[str, Any]:
-    """The fields of an ``Arg`` for an inbox, which may be left out."""
+    """The fields of an optional ``Arg`` for an inbox."""
     return _arg("--inbox", metavar="INBOX", help=help)
 
 
@@ -74,7 +75,7 @@ OUTPUT = _arg(
     "--output",
     choices=("table", "json", "yaml", "plain"),
     default="table",
-    help="form of the result: table, json, yaml or plain (default: %(default)s)",
+    help="format of the result: table, json, yaml or plain (default: %(default)s)",
 )
 SERVICE_OPTIONS = (CONN_ID, OUTPUT)
 """Options of each command that calls the service."""
@@ -91,21 +92,22 @@ DEAD_LETTER_FILTERS = (
         "--dag-id",
         action="append",
         metavar="DAG",
-        help="only of this dead-letter DAG, and also if no listener names it; may be repeated",
+        help="only dead letters of this DAG, even if no listener names it; may be repeated",
     ),
-    _conn_id("only of this Airflow connection"),
-    _inbox("only of this inbox: its id, or with --conn-id its name"),
+    _conn_id("only dead letters of this Airflow connection"),
+    _inbox("only dead letters of this inbox: its id, or with --conn-id its name"),
 )
 """Options that select dead letters."""
 SINCE = _arg(
     "--since",
     metavar="TIME",
-    help="only since then: 90s, 30m, 2h, 7d, or a time such as 2026-01-31T08:00 (UTC without a zone)",
+    help="only dead letters since then: 90s, 30m, 2h or 7d ago, or at a time such as 2026-01-31T08:00"
+    " (UTC without a zone)",
 )
 REASON = _arg(
     "--reason",
     choices=("rejected", "expression", "invalid", "unmatched", "target", "undecided", "failed"),
-    help="only with this reason: %(choices)s",
+    help="only dead letters with this reason: %(choices)s",
 )
 
 DEAD_LETTERS = _group(
@@ -138,8 +140,12 @@ DEAD_LETTERS = _group(
         *DEAD_LETTER_FILTERS,
         SINCE,
         REASON,
-        _arg("--trigger-dag-id", metavar="DAG", help="the DAG to start (default: the one that rejected it)"),
-        _switch("--dry-run", help="start nothing; count what would be started"),
+        _arg(
+            "--trigger-dag-id",
+            metavar="DAG",
+            help="the DAG to start (default: the target of the dead letter)",
+        ),
+        _switch("--dry-run", help="start nothing; count the runs that would be started"),
         OUTPUT,
     ),
 )
@@ -149,7 +155,7 @@ INBOXES = _group(
     "Manage trigger inboxes and their messages",
     _action(
         "list",
-        "List inboxes with the numbers of their messages",
+        "List inboxes, and count their messages",
         "inboxes.list_inboxes",
         _status("inboxes", "initializing", "active", "paused", "deleting", "initialization_failure"),
         NO_COUNTS,
@@ -164,10 +170,10 @@ INBOXES = _group(
         _arg("--app-key", required=True, help="the app: versioned, versionless, @latest or a slug"),
         _arg("--action-key", required=True, help="the app's trigger"),
         _arg("--inputs", metavar="JSON", help="the trigger's fields, a JSON object"),
-        _arg("--connection-id", help="the account at the app: UUID or whole number"),
+        _arg("--connection-id", help="the service's id of the account at the app: UUID or whole number"),
         _arg("--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"),
         _switch("--wait", help="wait until the inbox is active"),
-        _arg("--timeout", type=float, default=600.0, help="seconds to wait at most (default: %(default)s)"),
+        _arg("--timeout", type=float, default=600.0, help="maximum wait in seconds (default: %(default)s)"),
         *SERVICE_OPTIONS,
     ),
     _action(
@@ -223,10 +229,12 @@ INBOXES = _group(
         "inboxes.drain",
         INBOX,
         _arg("--trigger-dag-id", required=True, metavar="DAG", help="the DAG to start for each message"),
-        _number("--max-messages", "maximum number of messages; at most, and by default, 10000"),
-        _number("--max-unfinished-runs", "queued and running runs of the DAG at most (default: any number)"),
-        _arg("--dead-letter-dag-id", metavar="DAG", help="the DAG to start for a message that is rejected"),
-        _number("--dead-letter-after", "delivery count from which it is a dead letter, 1 to 4", 3),
+        _number("--max-messages", "maximum number of messages, up to 10000 (default: 10000)"),
+        _number("--max-unfinished-runs", "maximum number of queued and running runs (default: any number)"),
+        _arg("--dead-letter-dag-id", metavar="DAG", help="the DAG to start for dead letters (default: none)"),
+        _number(
+            "--dead-letter-after", "delivery count from which a rejection makes a dead letter, 1 to 4", 3
+        ),
         *SERVICE_OPTIONS,
     ),
 )
@@ -241,7 +249,7 @@ COMMANDS = (
         _inbox("examine only this inbox of the connection (default: all)"),
         _switch(
             "--no-airflow",
-            help="leave out triggerer and DAGs, as where the metadata database cannot be read",
+            help="do not examine triggerers and DAGs: for a machine without access to the metadata database",
         ),
         OUTPUT,
     ),
@@ -255,7 +263,7 @@ COMMANDS = (
     INBOXES,
     _action(
         "login",
-        "Log a user in, for a connection with the grant refresh_token",
+        "Log in a user, for a connection with the grant refresh_token",
         "login.login",
         _arg("--scope", help="scopes to request, separated by spaces (default: the connection's)"),
         CONN_ID,
