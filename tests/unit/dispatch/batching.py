@@ -28,12 +28,12 @@ class Function:
     bad: set[str] = field(default_factory=set)
     names: bool = False
     meanwhile: Callable[[list[str]], object] = lambda ids: None
-    given: list[list[dict[str, Any]]] = field(default_factory=list)
+    calls: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
-        self.given.append(messages)
-        self.meanwhile([each["id"] for each in messages])
-        failed = [each["id"] for each in messages if each["id"] in self.bad]
+        self.calls.append(messages)
+        self.meanwhile([message["id"] for message in messages])
+        failed = [message["id"] for message in messages if message["id"] in self.bad]
         if failed and not self.names:
             raise ValueError(f"cannot read {messages[0]['payload']}")
         return dict.fromkeys(failed, NAMED)
@@ -41,7 +41,7 @@ class Function:
     @property
     def ids(self) -> list[list[str]]:
         """The ids of the messages of each call."""
-        return [[each["id"] for each in messages] for messages in self.given]
+        return [[message["id"] for message in messages] for messages in self.calls]
 
 
 def batches(bench: Workbench, function: Function, **limits: Any) -> Batches:
@@ -61,4 +61,7 @@ def retry(bench: Workbench) -> None:
 
 
 def counts_of(bench: Workbench) -> dict[str, int]:
-    return {each["id"]: each["message_attributes"]["lease_count"] for each in bench.hook.list_messages(INBOX)}
+    return {
+        message["id"]: message["message_attributes"]["lease_count"]
+        for message in bench.hook.list_messages(INBOX)
+    }

@@ -106,7 +106,7 @@ def test_a_redelivered_dead_letter_is_acknowledged_and_not_given_to_the_function
     function = Function()
     result = batches(bench, function).run()
 
-    assert function.given == []
+    assert function.calls == []
     assert result["dead_lettered"]["ids"] == ["a"]
     assert len(bench.dead_letters) == 1
     assert bench.states == {}
@@ -128,7 +128,7 @@ def test_a_message_on_its_fourth_delivery_becomes_a_dead_letter_without_a_call(b
     function = Function()
     batches(bench, function).run()
 
-    assert function.given == []
+    assert function.calls == []
     assert "its process was killed" in bench.dead_letters["killer"]["cause"]
     assert bench.states == {}
 

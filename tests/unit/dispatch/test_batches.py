@@ -47,7 +47,7 @@ def test_a_payload_that_airflow_cannot_store_reaches_the_function_as_it_is(bench
     function = Function()
     bench.service.put(INBOX, payload)
     batches(bench, function).run()
-    [[message]] = function.given
+    [[message]] = function.calls
 
     assert tolerant_json.dumped(message["payload"]) == tolerant_json.dumped(payload)
     assert set(message) == {"id", "created_at", "payload", "message_attributes"}
@@ -65,9 +65,9 @@ def test_a_paused_inbox_fails_the_task_unless_by_a_user_or_it_had_messages(bench
     assert batches(bench, Function()).run()["batches"] == 0
 
 
-@pytest.mark.parametrize(("seconds", "left"), [(75, "abc"), (45, "bc")])
+@pytest.mark.parametrize(("seconds", "message_ids"), [(75, "abc"), (45, "bc")])
 def test_a_call_that_takes_longer_than_a_lease_is_an_error_and_acknowledged_if_possible(
-    bench: Workbench, fake_clock: FakeClock, seconds: int, left: str
+    bench: Workbench, fake_clock: FakeClock, seconds: int, message_ids: str
 ) -> None:
     fake_clock.moved_along.append(bench.service.store.clock)  # type: ignore[arg-type]
     function = Function(meanwhile=lambda ids: fake_clock.advance(seconds))
@@ -76,7 +76,7 @@ def test_a_call_that_takes_longer_than_a_lease_is_an_error_and_acknowledged_if_p
     with pytest.raises(BatchError, match=f"took {seconds} s for 1 message, and all .* 30 s.*_size .now 2"):
         batches(bench, function, lease_limit=2, lease_seconds=60).run()
     assert function.ids == [["a"]]
-    assert bench.states == dict.fromkeys(left, "available")
+    assert bench.states == dict.fromkeys(message_ids, "available")
 
 
 def test_after_the_lease_the_function_is_not_called(bench: Workbench, fake_clock: FakeClock) -> None:
@@ -91,7 +91,7 @@ def test_after_the_lease_the_function_is_not_called(bench: Workbench, fake_clock
 
     assert list(bench.dead_letters) == ["dead"]
     assert function.ids == [["a"], ["b"]]
-    assert function.given[1][0]["message_attributes"]["lease_count"] == 2, "it was released in between"
+    assert function.calls[1][0]["message_attributes"]["lease_count"] == 2, "it was released in between"
     assert bench.states == {}
 
 
@@ -160,9 +160,9 @@ def test_a_task_that_times_out_while_it_acknowledges_does_so_in_a_hurry(
 def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, when: str, calls: int
 ) -> None:
-    def leasing(*arguments: Any, **named: Any) -> Any:
+    def leasing(*arguments: Any, **keywords: Any) -> Any:
         work.task.killed_by = TaskTimeout()
-        return sound(*arguments, **named)
+        return sound(*arguments, **keywords)
 
     sound = bench.hook.lease_messages
     function = Function()
@@ -175,7 +175,7 @@ def test_a_task_that_is_being_ended_while_it_leases_works_on_nothing_more(
 
     with pytest.raises(TaskTimeout):
         work.run()
-    assert len(function.given) == calls
+    assert len(function.calls) == calls
     assert set(bench.states.values()) == {"available"}
 
 
@@ -230,7 +230,7 @@ def test_a_function_that_is_broken_is_called_for_few_messages_of_a_try(
 
     with pytest.raises(ValueError, match="cannot read"):
         batches(bench, function).run()
-    assert len(function.given) == calls
+    assert len(function.calls) == calls
     assert max(counts_of(bench).values()) == 1
 
 
@@ -253,7 +253,7 @@ def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before
 
     with pytest.raises(ValueError, match="cannot read"):
         batches(bench, function := Function(set(bad))).run()
-    assert len(function.given) == 21
+    assert len(function.calls) == 21
 
 
 def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called(bench: Workbench) -> None:
@@ -371,11 +371,11 @@ def test_of_a_batch_with_failed_messages_the_others_are_acknowledged(bench: Work
     function = Function({"b", "d"}, names=True)
     bench.put("a", "b", "c", "d", "e")
 
-    with pytest.raises(BatchError) as raised:
+    with pytest.raises(BatchError) as error_info:
         batches(bench, function).run()
     assert function.ids == [["a"], ["b", "c"], ["d", "e"]]
     assert bench.states == {"b": "leased", "d": "leased"}
-    assert f"2 messages failed without an acknowledgement: b: {NAMED}; d: {NAMED}" in str(raised.value)
+    assert f"2 messages failed without an acknowledgement: b: {NAMED}; d: {NAMED}" in str(error_info.value)
 
 
 def test_more_failed_messages_than_fit_into_an_error_are_counted(bench: Workbench) -> None:

@@ -20,7 +20,7 @@ STEPS = st.lists(
 """For one of two targets: a run that is started, the end of a lease, or a rejection on this delivery."""
 
 
-def refused(number: int, dag_id: str, count: int | None) -> Refusal:
+def refusal_of(number: int, dag_id: str, count: int | None) -> Refusal:
     attributes = {} if count is None else {"lease_count": count}
     delivery = Delivery.of("inbox", {"id": str(number), "message_attributes": attributes})
     return Refusal(delivery, LEASE, dag_id, "no", Reason.REJECTED)
@@ -38,7 +38,7 @@ def test_each_rejection_is_decided_once_and_never_against_a_message_that_no_run_
         elif step == END_OF_LEASE:
             decided += blame.lease_ended()
         else:
-            refusals.append(refused(number, dag_id, step))  # type: ignore[arg-type]
+            refusals.append(refusal_of(number, dag_id, step))  # type: ignore[arg-type]
             decided += blame.run_rejected(refusals[-1])
             blame.broken_target(refusals[-1])
     decided += blame.drain_ended()
@@ -52,7 +52,7 @@ def test_each_rejection_is_decided_once_and_never_against_a_message_that_no_run_
 
 @pytest.mark.parametrize("order", ["a run after it", "a run before it"])
 def test_a_run_of_the_target_beside_a_rejection_shows_that_the_message_is_at_fault(order: str) -> None:
-    blame, refusal = Blame(), refused(1, "a", 1)
+    blame, refusal = Blame(), refusal_of(1, "a", 1)
     if order == "a run before it":
         blame.run_started("a")
     assert blame.run_rejected(refusal) == []
@@ -66,7 +66,7 @@ def test_a_run_of_the_target_beside_a_rejection_shows_that_the_message_is_at_fau
 def test_so_many_new_messages_in_a_row_are_the_fault_of_their_target_again() -> None:
     blame = Blame()
     blame.run_started("a")
-    refusals = [refused(number, "a", 1) for number in range(MAX_REJECTIONS_IN_A_ROW)]
+    refusals = [refusal_of(number, "a", 1) for number in range(MAX_REJECTIONS_IN_A_ROW)]
     for refusal in refusals[:-1]:
         assert blame.run_rejected(refusal) == []
         assert blame.broken_target(refusal) is None
@@ -79,7 +79,7 @@ def test_so_many_new_messages_in_a_row_are_the_fault_of_their_target_again() -> 
 def test_a_message_whose_next_delivery_is_too_late_is_decided_at_the_end_of_its_lease() -> None:
     blame = Blame()
     blame.run_started("a")
-    early, last = refused(1, "a", 3), refused(2, "a", 4)
+    early, last = refusal_of(1, "a", 3), refusal_of(2, "a", 4)
     blame.run_rejected(early)
     blame.run_rejected(last)
 

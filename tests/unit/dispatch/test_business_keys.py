@@ -26,7 +26,7 @@ def put(bench: Workbench, message_id: str, key: Any, **attributes: Any) -> None:
     bench.put(message_id, payload={"order_id": key, "of": message_id}, **attributes)
 
 
-def dispatched(bench: Workbench, **arguments: Any) -> Dispatcher:
+def dispatch(bench: Workbench, **arguments: Any) -> Dispatcher:
     dispatcher = bench.dispatcher(**{"once_per": "payload.order_id", **arguments})
     dispatcher.drain()
     return dispatcher
@@ -34,7 +34,7 @@ def dispatched(bench: Workbench, **arguments: Any) -> Dispatcher:
 
 def ids(dispatcher: Dispatcher) -> dict[str, list[str]]:
     return {
-        name: counted["ids"] for name, counted in dispatcher.counts.by_outcome().items() if counted["ids"]
+        name: outcome["ids"] for name, outcome in dispatcher.counts.by_outcome().items() if outcome["ids"]
     }
 
 
@@ -44,8 +44,8 @@ def test_messages_with_the_same_key_start_one_run_and_are_all_acknowledged(
     for message_id, key in (("a", "A-1"), ("b", "A-2"), ("c", "A-1")):
         put(bench, message_id, key)
     put(bench, "d", "A-2")
-    first = dispatched(bench, max_messages=3)
-    second = dispatched(bench)
+    first = dispatch(bench, max_messages=3)
+    second = dispatch(bench)
 
     assert (ids(first), ids(second)) == ({"started": ["a", "b"], "repeated": ["c"]}, {"repeated": ["d"]})
     assert bench.supervisor.started == ["a", "b"]
@@ -56,13 +56,13 @@ def test_messages_with_the_same_key_start_one_run_and_are_all_acknowledged(
 def test_a_redelivered_message_finds_its_run(bench: Workbench) -> None:
     for _ in range(2):
         put(bench, "a", "A-1")
-    assert ids(dispatched(bench)) == {"started": ["a"], "existing": ["a"]}
+    assert ids(dispatch(bench)) == {"started": ["a"], "existing": ["a"]}
 
 
 @pytest.mark.parametrize("payload", [{}, {"order_id": None}, {"order_id": "null"}, "text", None])
 def test_a_message_without_a_key_has_its_own_run(bench: Workbench, payload: Any, counted: Counted) -> None:
     bench.put("a", "b", payload=payload if payload is not None else [])
-    dispatched(bench)
+    dispatch(bench)
 
     assert set(bench.supervisor.runs) == {("handle", bench.run_id("a")), ("handle", bench.run_id("b"))}
     assert counted.totals["without_key"] == 2
@@ -70,10 +70,10 @@ def test_a_message_without_a_key_has_its_own_run(bench: Workbench, payload: Any,
 
 def test_a_changed_expression_makes_other_keys(bench: Workbench) -> None:
     put(bench, "a", 1)
-    dispatched(bench)
+    dispatch(bench)
     bench.put("b", payload={"customer_id": 1})
 
-    assert ids(dispatched(bench, once_per="payload.customer_id")) == {"started": ["b"]}
+    assert ids(dispatch(bench, once_per="payload.customer_id")) == {"started": ["b"]}
 
 
 def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own(bench: Workbench) -> None:
@@ -87,11 +87,11 @@ def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own
     ):
         put(bench, message_id, key)
     put(bench, "g", {"y": 2, "x": 1})
-    assert ids(dispatched(bench)) == {"started": ["a", "c", "d", "e", "f"], "repeated": ["b", "g"]}
+    assert ids(dispatch(bench)) == {"started": ["a", "c", "d", "e", "f"], "repeated": ["b", "g"]}
 
 
 @pytest.mark.parametrize(
-    ("values", "started"),
+    ("values", "started_ids"),
     [
         ([7, 7.0, "7"], ["0", "2"]),
         ([{"of": [7, {"n": 1e3}]}, {"of": [7.0, {"n": 1000}]}], ["0"]),
@@ -101,15 +101,15 @@ def test_a_number_and_its_text_are_two_keys_and_a_whole_float_is_none_of_its_own
     ],
 )
 def test_numbers_of_a_key_are_compared_by_their_value_at_every_depth(
-    bench: Workbench, values: list[Any], started: list[str]
+    bench: Workbench, values: list[Any], started_ids: list[str]
 ) -> None:
     for number, value in enumerate(values):
         bench.put(str(number), payload={"shop": "s", "value": value})
-    assert ids(dispatched(bench, once_per="[payload.shop, payload.value]"))["started"] == started
+    assert ids(dispatch(bench, once_per="[payload.shop, payload.value]"))["started"] == started_ids
 
 
 @pytest.mark.parametrize(
-    ("key", "written"),
+    ("key", "key_json"),
     [
         ("A-1", '"A-1"'),
         (7.0, "7"),
@@ -120,10 +120,10 @@ def test_numbers_of_a_key_are_compared_by_their_value_at_every_depth(
         (2**70, str(2**70)),
     ],
 )
-def test_the_run_id_of_a_key_is_that_of_earlier_versions(bench: Workbench, key: Any, written: str) -> None:
+def test_the_run_id_of_a_key_is_that_of_earlier_versions(bench: Workbench, key: Any, key_json: str) -> None:
     put(bench, "a", key)
-    dispatched(bench)
-    expected = run_id_of(f'["payload.order_id", {written}]', bench.inbox_id, KEY_PREFIX)
+    dispatch(bench)
+    expected = run_id_of(f'["payload.order_id", {key_json}]', bench.inbox_id, KEY_PREFIX)
     assert list(bench.supervisor.runs) == [("handle", expected)]
 
 
@@ -150,7 +150,7 @@ def test_a_repeated_message_starts_no_run_of_another_dag(bench: Workbench) -> No
     for message_id in "ab":
         put(bench, message_id, "A-1")
 
-    assert ids(dispatched(bench, targets=targets)) == {"started": ["a"], "repeated": ["b"]}
+    assert ids(dispatch(bench, targets=targets)) == {"started": ["a"], "repeated": ["b"]}
     assert [dag_id for dag_id, _ in bench.supervisor.runs] == ["new"]
 
 
@@ -177,11 +177,11 @@ def test_the_run_of_its_key_does_not_accept_a_message(
 
 def test_an_answer_that_is_lost_is_found_by_the_key(bench: Workbench) -> None:
     put(bench, "a", "A-1")
-    dispatched(bench)
+    dispatch(bench)
     put(bench, "b", "A-1")
     bench.supervisor.fail(lost("HTTPStatusError"))
 
-    assert ids(dispatched(bench)) == {"repeated": ["b"]}
+    assert ids(dispatch(bench)) == {"repeated": ["b"]}
 
 
 @pytest.mark.parametrize("version", [(3, 2), (3, 3)])
@@ -195,9 +195,9 @@ def test_a_dead_letter_is_replayed_once_per_key(
     for message_id in ("bad", "worse"):
         put(bench, message_id, "A-1")
     run_id = run_id_of(json.dumps(["payload.order_id", "A-1"]), bench.inbox_id, KEY_PREFIX)
-    rejects = [lambda asked: api_error(422) if asked.run_id == run_id else None]
+    rejects = [lambda request: api_error(422) if request.run_id == run_id else None]
     bench.supervisor.faults.extend(rejects)
-    dispatched(bench)
+    dispatch(bench)
     bench.supervisor.faults.clear()
 
     replays = [
@@ -207,7 +207,7 @@ def test_a_dead_letter_is_replayed_once_per_key(
     assert replays == [("handle", Outcome.STARTED), ("handle", Outcome.EXISTING)]
     assert bench.supervisor.runs["handle", run_id]["message"]["id"] == "bad"
     put(bench, "later", "A-1")
-    assert ids(dispatched(bench)) == {"repeated": ["later"]}
+    assert ids(dispatch(bench)) == {"repeated": ["later"]}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_dead_letter_is_replayed_once_per_key(
 def test_a_dead_letter_starts_no_run_with_an_id_of_somebody_else(bench: Workbench, run_id: Any) -> None:
     bench.allow_dead_letters(after=1)
     bench.put("a", payload={"order_id": {}})
-    dispatched(bench, once_per="abs(payload.order_id)")
+    dispatch(bench, once_per="abs(payload.order_id)")
 
     with pytest.raises(NotReplayableError, match="target_run_id"):
         Replay.of({**bench.dead_letters["a"], "target_run_id": run_id})
@@ -232,7 +232,7 @@ def test_a_run_that_a_user_started_under_the_id_of_a_key_is_not_taken_for_it(
     bench.supervisor.users[key] = "jane"
     put(bench, "a", "A-1")
 
-    assert ids(dispatched(bench)) == {"rejected": ["a"]}
+    assert ids(dispatch(bench)) == {"rejected": ["a"]}
     assert bench.states == {"a": "leased"}
 
 
@@ -243,7 +243,7 @@ def test_a_run_of_a_user_is_not_taken_for_that_of_a_key_although_it_has_its_note
     bench.supervisor.users[key], bench.supervisor.notes[key] = "jane", f"{NOTE_PREFIX}x`"
     put(bench, "a", "A-1")
 
-    assert ids(dispatched(bench)) == {"rejected": ["a"]}
+    assert ids(dispatch(bench)) == {"rejected": ["a"]}
 
 
 def test_a_run_without_a_message_is_not_that_of_a_key(bench: Workbench) -> None:
@@ -251,7 +251,7 @@ def test_a_run_without_a_message_is_not_that_of_a_key(bench: Workbench) -> None:
     bench.supervisor.runs[key] = {"inbox_id": bench.inbox_id}
     put(bench, "a", "A-1")
 
-    assert ids(dispatched(bench)) == {"rejected": ["a"]}
+    assert ids(dispatch(bench)) == {"rejected": ["a"]}
 
 
 def test_on_airflow_3_2_a_run_that_a_task_started_for_a_user_is_known_by_its_note(
@@ -261,7 +261,7 @@ def test_on_airflow_3_2_a_run_that_a_task_started_for_a_user_is_known_by_its_not
     bench.supervisor.user_of_tasks = "jane"
     for message_id, count in (("a", 0), ("b", 0), ("a", 1)):
         put(bench, message_id, "A-1", lease_count=count)
-    assert ids(dispatched(bench)) == {"started": ["a"], "existing": ["a"], "repeated": ["b"]}
+    assert ids(dispatch(bench)) == {"started": ["a"], "existing": ["a"], "repeated": ["b"]}
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -271,7 +271,7 @@ def test_a_repeat_with_another_payload_is_a_warning_that_names_both_messages(
     put(bench, "a", "A-1")
     bench.put("b", payload={"order_id": "A-1", "ship_to": "a secret"}, lease_count=count)
     bench.put("c", payload={"of": "a", "order_id": "A-1"}, lease_count=count)
-    dispatcher = dispatched(bench, counts=None)
+    dispatcher = dispatch(bench, counts=None)
 
     assert ids(dispatcher) == {"started": ["a"], "repeated": ["b", "c"]}
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -287,12 +287,12 @@ def test_payloads_are_compared_as_airflow_stores_them(
 ) -> None:
     for message_id in "ab":
         bench.put(message_id, payload={"order_id": 1, "huge": 2**70, "whole": 7.0, "text": "\0"})
-    dispatched(bench, max_messages=1)
+    dispatch(bench, max_messages=1)
     for conf in bench.supervisor.runs.values():
         conf["message"]["payload_json"] = conf["message"]["payload_json"].replace("7.0", "7")
     caplog.clear()
 
-    assert ids(dispatched(bench)) == {"repeated": ["b"]}
+    assert ids(dispatch(bench)) == {"repeated": ["b"]}
     assert "another payload" not in caplog.text
 
 
@@ -349,16 +349,16 @@ def test_messages_in_which_a_part_of_the_key_is_missing_have_runs_of_their_own(
     bench: Workbench, once_per: str, payload: Any
 ) -> None:
     bench.put("a", "b", payload=payload)
-    assert ids(dispatched(bench, once_per=once_per)) == {"started": ["a", "b"]}
+    assert ids(dispatch(bench, once_per=once_per)) == {"started": ["a", "b"]}
 
 
 def test_airflow_is_asked_once_about_repeats_with_the_same_payload(bench: Workbench) -> None:
     put(bench, "first", "A-1")
-    dispatched(bench)
+    dispatch(bench)
     bench.put(*(f"again{number}" for number in range(5)), payload={"order_id": "A-1"})
     bench.put("other", payload={"order_id": "A-1", "more": 1})
     bench.supervisor.asked.clear()
-    dispatcher = dispatched(bench, counts=None)
+    dispatcher = dispatch(bench, counts=None)
 
     assert dispatcher.counts.result["repeated"]["count"] == 6
     assert len(bench.supervisor.asked) == 2

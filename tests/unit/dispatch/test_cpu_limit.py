@@ -265,12 +265,12 @@ def test_a_message_is_not_blamed_for_the_time_in_which_its_process_was_stopped(
         os._exit(0)
     _, status = os.waitpid(child, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
-    used(0.1)
+    use_cpu(0.1)
     os.kill(child, signal.SIGCONT)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def used(seconds: float) -> None:
+def use_cpu(seconds: float) -> None:
     """Use CPU time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
@@ -279,7 +279,7 @@ def used(seconds: float) -> None:
 
 @pytest.mark.usefixtures("short")
 def test_a_check_that_catches_its_interruption_is_interrupted_again_and_too_slow_in_the_end() -> None:
-    caught = []
+    interruptions = []
 
     def check(_: Any) -> str:
         for _ in range(2):
@@ -287,19 +287,19 @@ def test_a_check_that_catches_its_interruption_is_interrupted_again_and_too_slow
                 while True:
                     pass
             except BaseException as interruption:
-                caught.append(interruption)
+                interruptions.append(interruption)
         return "fits"
 
     with pytest.raises(CheckTooSlowError):
         limited("schema", check, None)
-    assert len(caught) == 2
+    assert len(interruptions) == 2
 
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("fails", [False, True])
 def test_in_another_thread_a_check_is_judged_once_it_has_ended(fails: bool) -> None:
     def check(_: Any) -> None:
-        used(0.25)
+        use_cpu(0.25)
         if fails:
             raise KeyError("a fault that is of no interest any more")
 
@@ -313,7 +313,7 @@ def test_in_another_thread_a_check_is_judged_once_it_has_ended(fails: bool) -> N
 @pytest.mark.usefixtures("short")
 def test_other_threads_take_no_time_from_a_check() -> None:
     with ThreadPoolExecutor(2) as threads:
-        futures = [threads.submit(used, 0.3) for _ in range(2)]
+        futures = [threads.submit(use_cpu, 0.3) for _ in range(2)]
         assert limited("schema", lambda _: [future.result() for future in futures], None) == [None, None]
 
 
@@ -325,7 +325,7 @@ def test_the_handler_and_the_timer_of_somebody_else_are_put_back() -> None:
     signal.setitimer(signal.ITIMER_VIRTUAL, 1000, 7)
     try:
         with pytest.raises(CheckTooSlowError):
-            limited("schema", lambda _: used(0.3), None)
+            limited("schema", lambda _: use_cpu(0.3), None)
         assert signal.getsignal(signal.SIGVTALRM) is handler
         seconds, interval = signal.getitimer(signal.ITIMER_VIRTUAL)
         assert 990 < seconds < 1000

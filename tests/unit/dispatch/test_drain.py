@@ -111,17 +111,17 @@ def test_no_run_is_started_in_the_last_30_s_of_a_lease(
     bench.supervisor.on_start = lambda: fake_clock.advance(140)
     bench.put(*"abcd")
     lease = bench.lease()
-    started: list[list[str]] = []
+    runs_at_release: list[list[str]] = []
     release = bench.hook.release_messages
 
     def released(*arguments: Any) -> Any:
-        started.append(bench.supervisor.started)
+        runs_at_release.append(bench.supervisor.started)
         return release(*arguments)
 
     bench.hook.release_messages = released  # type: ignore[method-assign]
     bench.dispatcher().drain(lease)
 
-    assert started[0] == ["a", "b"]
+    assert runs_at_release[0] == ["a", "b"]
     assert bench.sent("release")[0]["message_ids"] == ["c", "d"]
     assert bench.supervisor.started == ["a", "b", "c", "d"]
     assert "2 of 4 leased messages were not started before the 30 s safety margin" in caplog.text
@@ -146,7 +146,7 @@ def test_a_dispatch_is_one_line_unmatched_messages_are_one_and_an_empty_inbox_is
     for _ in range(3):
         bench.dispatcher().drain()
 
-    assert [each.getMessage() for each in caplog.records if "provider" in each.name] == [
+    assert [record.getMessage() for record in caplog.records if "provider" in record.name] == [
         "Inbox orders: no route takes message f, which is left to its lease",
         "Inbox orders: dispatched to handle: 5 started, 0 existing, 0 rejected",
     ]
@@ -163,7 +163,7 @@ def test_a_payload_that_airflow_cannot_store_starts_its_run(
     assert conf["message"]["payload"] is None
     assert payload_of(conf["message"]) == payload
     assert bench.states == {}
-    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    [record] = [entry for entry in caplog.records if entry.levelno >= logging.WARNING]
     assert "Inbox orders: message a has a value that Airflow cannot store: payload " in record.getMessage()
 
 
@@ -173,8 +173,8 @@ def test_a_run_has_a_note_with_its_inbox_and_message_and_the_run_that_started_it
     dispatcher.origin = "the run r of listener"
     dispatcher.drain()
 
-    [asked] = bench.supervisor.asked
-    assert asked.note == "Message `a` of the inbox `orders`, started by the run r of listener"
+    [request] = bench.supervisor.asked
+    assert request.note == "Message `a` of the inbox `orders`, started by the run r of listener"
 
 
 def test_capacity_is_asked_for_before_each_lease(bench: Workbench) -> None:
@@ -209,9 +209,11 @@ def test_runs_are_started_while_acknowledging_fails_and_all_is_acknowledged_at_t
     assert bench.ready_dispatcher().drain() is DrainEnd.EMPTY
     assert bench.supervisor.started == [*"abcdefg"]
     assert bench.states == {}
-    operations = [each.operation for each in bench.service.requests if each.operation in ("lease", "ack")]
+    operations = [
+        request.operation for request in bench.service.requests if request.operation in ("lease", "ack")
+    ]
     assert operations == ["lease", "ack", *["lease"] * 4, *["ack"] * 4]
-    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    [record] = [entry for entry in caplog.records if entry.levelno >= logging.WARNING]
     assert "the acknowledgement of 2 messages failed; they have their runs" in record.getMessage()
 
 

@@ -47,7 +47,7 @@ CASES = [
 ]
 
 
-def attempted(bench: Workbench) -> list[Exception]:
+def errors_of_tries(bench: Workbench) -> list[Exception]:
     """One try of a task, and how it failed."""
     try:
         bench.dispatcher().drain()
@@ -56,8 +56,10 @@ def attempted(bench: Workbench) -> list[Exception]:
     return []
 
 
-def acknowledged(bench: Workbench) -> set[str]:
-    return {each["id"] for each in bench.service.summary(INBOX)["messages"] if each["status"] == "acked"}
+def acknowledged_ids(bench: Workbench) -> set[str]:
+    return {
+        message["id"] for message in bench.service.summary(INBOX)["messages"] if message["status"] == "acked"
+    }
 
 
 @pytest.mark.parametrize(("call", "fault"), CASES)
@@ -67,20 +69,20 @@ def test_what_is_acknowledged_was_done_and_the_rest_is_done_later(
     bench.put(*IDS)
     if call == "release":
         bench.supervisor.refuse("b", api_error(403))
-    made = {"kind": "status", "when": "after", "times": None, **FAULTS[fault]}
-    bench.service.fault(operation=call, **made)
-    errors = attempted(bench)
+    fault_of_call = {"kind": "status", "when": "after", "times": None, **FAULTS[fault]}
+    bench.service.fault(operation=call, **fault_of_call)
+    errors = errors_of_tries(bench)
     assert not any(told(error, (MARK, bench.service.client_secret)) for error in errors)
     assert bench.service.count(call) > 0
-    assert acknowledged(bench) <= set(bench.supervisor.started)
+    assert acknowledged_ids(bench) <= set(bench.supervisor.started)
     if call == "release":
         assert [type(error) for error in errors] == [TargetError]
-        assert acknowledged(bench) == set(bench.supervisor.started) == {"a"}
+        assert acknowledged_ids(bench) == set(bench.supervisor.started) == {"a"}
 
     bench.service.emulator.faults.clear()
     bench.supervisor.faults.clear()
     for _ in range(2):
         bench.service.store.clock.advance(301)
-        assert attempted(bench) == []
-        assert acknowledged(bench) <= set(bench.supervisor.started)
-    assert acknowledged(bench) == set(bench.supervisor.started) == set(IDS)
+        assert errors_of_tries(bench) == []
+        assert acknowledged_ids(bench) <= set(bench.supervisor.started)
+    assert acknowledged_ids(bench) == set(bench.supervisor.started) == set(IDS)

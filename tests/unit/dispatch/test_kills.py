@@ -52,22 +52,22 @@ class Outcome:
         self.quarantined = {str(message.id) for message in live if message.status == "quarantined"}
         self.waited = max((moment - START for moment in ledger.run_times.values()), default=0.0)
         self.kills = sum(process.killed and bool(process.harmed) for process in world.scheduler.processes)
-        sound = [held for key, held in ledger.deliveries.items() if world.messages[key].kind == NORMAL]
+        sound = [leases for key, leases in ledger.deliveries.items() if world.messages[key].kind == NORMAL]
         self.deliveries = max(map(len, sound), default=0)
 
 
-def played(kind: str, kinds: list[str], **changes: Any) -> Outcome:
+def outcome_of(kind: str, kinds: list[str], **changes: Any) -> Outcome:
     """The outcome of a history with these messages, which all arrive at its beginning."""
     outcome = Outcome()
-    messages = [message_of("m", number, each) for number, each in enumerate(kinds)]
+    messages = [message_of("m", number, kind_of_message) for number, kind_of_message in enumerate(kinds)]
     plan = calm(kind, messages, spares_sound=True, **changes)
     with staged():
         assert play_plan(plan, look=outcome.look) == ""
     return outcome
 
 
-def with_killers(number: int, of: int, other: str = NORMAL) -> list[str]:
-    kinds = [other if position % 10 == 9 else NORMAL for position in range(of)]
+def with_killers(number: int, of: int, other_kind: str = NORMAL) -> list[str]:
+    kinds = [other_kind if position % 10 == 9 else NORMAL for position in range(of)]
     for killer in range(number):
         kinds[(killer + 1) * (of // (number + 1))] = KILLER
     return kinds
@@ -80,7 +80,7 @@ def with_killers(number: int, of: int, other: str = NORMAL) -> list[str]:
 def test_a_lease_that_is_too_large_for_the_memory_of_its_worker_quarantines_no_message(
     kind: str, memory: int, dead_letters: str | None
 ) -> None:
-    outcome = played(kind, [NORMAL] * 200, memory=memory, dead_letter_dag_id=dead_letters)
+    outcome = outcome_of(kind, [NORMAL] * 200, memory=memory, dead_letter_dag_id=dead_letters)
 
     assert outcome.kills >= 1
     assert len(outcome.runs) == 200
@@ -89,7 +89,7 @@ def test_a_lease_that_is_too_large_for_the_memory_of_its_worker_quarantines_no_m
 
 
 def test_a_worker_is_killed_once_for_a_long_backlog() -> None:
-    outcome = played(OPERATOR, [NORMAL] * 1_000, memory=50)
+    outcome = outcome_of(OPERATOR, [NORMAL] * 1_000, memory=50)
 
     assert outcome.kills == 1
     assert len(outcome.runs) == 1_000
@@ -112,16 +112,20 @@ def test_a_batch_that_is_too_large_for_the_memory_of_its_worker_quarantines_no_m
 
 
 @pytest.mark.parametrize(
-    ("kind", "killers", "other"),
+    ("kind", "killers", "other_kind"),
     [(POKE, 5, NORMAL), (POKE, 5, POISON), (DEFERRED, 1, NORMAL), (OPERATOR, 12, POISON)],
 )
 def test_messages_that_kill_the_process_that_starts_their_runs_are_dead_letters_and_take_no_other_with_them(
-    kind: str, killers: int, other: str
+    kind: str, killers: int, other_kind: str
 ) -> None:
-    kinds = with_killers(killers, 100, other)
-    outcome = played(kind, kinds, dead_letter_dag_id="dead")
+    kinds = with_killers(killers, 100, other_kind)
+    outcome = outcome_of(kind, kinds, dead_letter_dag_id="dead")
 
-    dead_killers = {outcome.dead.get(f"m{number}") for number, each in enumerate(kinds) if each == KILLER}
+    dead_killers = {
+        outcome.dead.get(f"m{number}")
+        for number, kind_of_message in enumerate(kinds)
+        if kind_of_message == KILLER
+    }
     assert dead_killers == {"undecided"}
     assert len(outcome.dead) == len(kinds) - kinds.count(NORMAL)
     assert len(outcome.runs) == kinds.count(NORMAL)
@@ -130,7 +134,7 @@ def test_messages_that_kill_the_process_that_starts_their_runs_are_dead_letters_
 
 @pytest.mark.parametrize(("kind", "killers"), [(POKE, 12), (OPERATOR, 5)])
 def test_without_a_dead_letter_dag_they_take_no_other_into_quarantine(kind: str, killers: int) -> None:
-    outcome = played(kind, with_killers(killers, 100))
+    outcome = outcome_of(kind, with_killers(killers, 100))
 
     assert len(outcome.runs) == 100 - killers
     assert outcome.deliveries <= 4
@@ -138,7 +142,7 @@ def test_without_a_dead_letter_dag_they_take_no_other_into_quarantine(kind: str,
 
 @pytest.mark.parametrize("kind", [DEFERRED, OPERATOR])
 def test_sound_messages_wait_for_less_than_half_an_hour_behind_five_that_kill(kind: str) -> None:
-    assert played(kind, with_killers(5, 100)).waited < 1800
+    assert outcome_of(kind, with_killers(5, 100)).waited < 1800
 
 
 def test_the_fourth_delivery_is_tried_and_the_fifth_starts_with_the_dead_letter(bench: Workbench) -> None:
@@ -173,7 +177,7 @@ def test_a_fifth_delivery_whose_dead_letter_is_not_known_to_be_started_is_left_t
 ) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=4)
-    bench.supervisor.faults.append(lambda asked: error if asked.dag_id == "dead" else None)
+    bench.supervisor.faults.append(lambda request: error if request.dag_id == "dead" else None)
     dispatcher = bench.dispatcher()
     dispatcher.drain()
 

@@ -9,11 +9,11 @@ from airflow_provider_workflow.dispatch.lease_size import LeaseSize
 
 def sizes(size: LeaseSize, leases: int) -> list[int]:
     """The sizes of leases that bring as many messages as they can have, all of which are decided about."""
-    asked = []
+    limits = []
     for _ in range(leases):
-        asked.append(size.next)
-        size.add_lease(asked[-1], asked[-1], is_explained=True)
-    return asked
+        limits.append(size.next)
+        size.add_lease(limits[-1], limits[-1], is_explained=True)
+    return limits
 
 
 def test_leases_grow_from_one_message_to_the_limit() -> None:

@@ -37,7 +37,7 @@ def message(message_id: str, payload: Any = None, count: int = 1) -> dict[str, A
     }
 
 
-def held(*messages: dict[str, Any]) -> HeldLease:
+def lease_of(*messages: dict[str, Any]) -> HeldLease:
     answer: Any = {"lease_id": "lease", "leased_until": "2026", "results": list(messages), "sent_at": 1000.0}
     lease = HeldLease.of("inbox", answer, 300, "c")
     assert lease is not None
@@ -51,7 +51,7 @@ def test_an_empty_lease_is_none(answer: Any) -> None:
 
 def test_a_lease_may_be_worked_on_until_30_s_before_its_end() -> None:
     with clock.use(FakeClock(1200)):
-        assert held(message("a")).seconds_left() == 70.0
+        assert lease_of(message("a")).seconds_left() == 70.0
 
 
 def test_a_lease_that_is_answered_too_late_to_work_on_is_released(
@@ -68,7 +68,7 @@ def test_a_lease_that_is_answered_too_late_to_work_on_is_released(
 
 
 def test_messages_that_used_up_most_of_their_leases_come_first_and_the_others_keep_their_order() -> None:
-    lease = held(message("a"), message("b", count=3), message("c"), message("d", count=4))
+    lease = lease_of(message("a"), message("b", count=3), message("c"), message("d", count=4))
 
     assert lease.message_ids == ["d", "b", "a", "c"]
 
@@ -86,18 +86,18 @@ def test_a_delivery_count_is_a_whole_number_or_its_text(attributes: Any, count: 
 
 
 def test_what_a_triggerer_cannot_pass_on_is_no_hand_off() -> None:
-    lease = held(message("b", {"\0": "\ud800"}))
+    lease = lease_of(message("b", {"\0": "\ud800"}))
     text = lease.hand_off()
     assert text.isascii()
     assert HeldLease.from_hand_off(text) == lease
 
     with pytest.raises(ValueError, match=r"^it is too long$"):
-        held(message("a", "x" * 1_000_000), message("b")).hand_off()
+        lease_of(message("a", "x" * 1_000_000), message("b")).hand_off()
 
 
 def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogCaptureFixture) -> None:
     inbox_names.remember_name("inbox", "c", "orders")
-    lease = held(
+    lease = lease_of(
         {**message("x"), "id": None}, message("a"), {**message("x"), "id": {}}, {**message("x"), "id": ""}
     )
 
@@ -108,12 +108,12 @@ def test_a_message_without_an_id_is_reported_by_its_position(caplog: pytest.LogC
 
 
 def test_of_more_messages_than_one_request_acknowledges_the_others_are_redelivered() -> None:
-    assert len(held(*(message(str(number)) for number in range(120))).message_ids) == 100
+    assert len(lease_of(*(message(str(number)) for number in range(120))).message_ids) == 100
 
 
-@pytest.mark.parametrize(("found", "shown"), [(12345, "12345"), (True, "true")])
-def test_an_id_that_is_another_scalar_is_its_json_text(found: Any, shown: str) -> None:
-    assert held({**message("x"), "id": found}).message_ids == [shown]
+@pytest.mark.parametrize(("message_id", "text"), [(12345, "12345"), (True, "true")])
+def test_an_id_that_is_another_scalar_is_its_json_text(message_id: Any, text: str) -> None:
+    assert lease_of({**message("x"), "id": message_id}).message_ids == [text]
 
 
 REJECTED = api_error(
@@ -140,7 +140,7 @@ class Listener:
 
 
 def leases(bench: Workbench) -> list[tuple[int, int]]:
-    return [(each["lease_limit"], each["lease_seconds"]) for each in bench.sent("lease")]
+    return [(request["lease_limit"], request["lease_seconds"]) for request in bench.sent("lease")]
 
 
 def test_the_number_of_probes_doubles_up_to_128() -> None:
@@ -262,11 +262,11 @@ def test_one_broken_target_of_two_costs_each_try_few_of_its_messages(bench: Work
     bench.put("b1", "b2", payload={"to": "bad"})
     bench.put(*"xyz", payload={"to": "good"})
     routes = {"bad": "payload.to == 'bad'", "good": "payload"}
-    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "bad" else None)
+    bench.supervisor.faults.append(lambda request: REJECTED if request.dag_id == "bad" else None)
     listener = Listener(bench)
     results = [listener.next_try(routes) for _ in range(3)]
 
-    assert [isinstance(each, TargetError) for each in results] == [True, True, False]
+    assert [isinstance(result, TargetError) for result in results] == [True, True, False]
     assert bench.supervisor.started == [*"xyz"]
     assert bench.states == {"b1": "leased", "b2": "leased"}
 
@@ -285,7 +285,7 @@ def test_a_drain_ends_after_the_lease_in_which_one_of_two_targets_rejects(bench:
     bench.supervisor.dags = {"good", "bad"}
     for name, to in (("g1", "good"), ("b1", "bad"), ("g2", "good"), ("b2", "bad"), ("g3", "good")):
         bench.put(name, payload={"to": to})
-    bench.supervisor.faults.append(lambda asked: REJECTED if asked.dag_id == "bad" else None)
+    bench.supervisor.faults.append(lambda request: REJECTED if request.dag_id == "bad" else None)
     dispatcher = bench.dispatcher({"bad": "payload.to == 'bad'", "good": "payload"}, lease_limit=2)
 
     with pytest.raises(TargetError, match="for the DAG 'bad'"):

@@ -130,67 +130,69 @@ SEEN = "abandoned"
 
 
 @pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+def texts(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     """All that a test makes the package log and raise; checked when it ends."""
     caplog.set_level(logging.DEBUG, logger="airflow_provider_workflow")
-    raised: list[str] = []
-    yield raised
-    ours = [each for each in caplog.get_records("call") if each.name.startswith("airflow_provider_workflow")]
-    texts = raised + [each.getMessage() for each in ours]
-    assert any(SEEN in text for text in texts), texts
-    assert [text for text in texts if not text.isprintable()] == []
+    error_texts: list[str] = []
+    yield error_texts
+    ours = [
+        record for record in caplog.get_records("call") if record.name.startswith("airflow_provider_workflow")
+    ]
+    all_texts = error_texts + [record.getMessage() for record in ours]
+    assert any(SEEN in text for text in all_texts), all_texts
+    assert [text for text in all_texts if not text.isprintable()] == []
 
 
 def force(bench: Workbench, status: str) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, status, HOSTILE)
 
 
-def fails(said: list[str], call: Callable[[], Any]) -> None:
-    with pytest.raises(AirflowException) as caught:
+def fails(texts: list[str], call: Callable[[], Any]) -> None:
+    with pytest.raises(AirflowException) as error_info:
         call()
-    said.append(str(caught.value))
+    texts.append(str(error_info.value))
 
 
 @pytest.mark.usefixtures("pauses")
-def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(bench: Workbench, said: list[str]) -> None:
+def test_why_an_inbox_is_paused_or_failed_as_a_sensor_says_it(bench: Workbench, texts: list[str]) -> None:
     for status in ("paused", "initialization_failure"):
         force(bench, status)
-        fails(said, Task(bench, deferrable=False, timeout=3600).execute)
+        fails(texts, Task(bench, deferrable=False, timeout=3600).execute)
 
 
-def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(said: list[str]) -> None:
+def test_why_an_inbox_is_paused_or_failed_as_a_watcher_says_it(texts: list[str]) -> None:
     health = InboxHealth(INBOX, "c", logging.getLogger("airflow_provider_workflow.test"))
     health.seen({"status": "paused", "paused_reason": HOSTILE})
     health.seen({"status": HOSTILE})
-    fails(said, lambda: health.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))
+    fails(texts, lambda: health.seen({"status": "initialization_failure", "paused_reason": HOSTILE}))
 
 
 def test_what_an_operator_says_of_an_inbox_that_it_ensures_or_changes(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, said: list[str]
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, texts: list[str]
 ) -> None:
     subscription: Any = {"app_key": "app", "action_key": "action", "inputs": {"a": HOSTILE}}
     inbox = {**bench.hook.get_inbox(INBOX), "paused_reason": HOSTILE}
 
     def ensure(status: str, **arguments: Any) -> None:
         monkeypatch.setattr(manage_inbox, "ensure_inbox", lambda *_: {**inbox, "status": status})
-        given = {"name": INBOX, "app_key": "app", "action_key": "action", **arguments}
-        WorkflowEnsureInboxOperator(task_id="t", **given).execute({})
+        all_arguments = {"name": INBOX, "app_key": "app", "action_key": "action", **arguments}
+        WorkflowEnsureInboxOperator(task_id="t", **all_arguments).execute({})
 
-    taken = {"id": HOSTILE, "name": INBOX, "status": "active", "subscription": subscription}
+    other_inbox = {"id": HOSTILE, "name": INBOX, "status": "active", "subscription": subscription}
     with monkeypatch.context() as patched:
-        patched.setattr(WorkflowHook, "list_inboxes", lambda *_, **__: [taken])
-        fails(said, lambda: manage_inbox.ensure_inbox(bench.hook, INBOX, subscription, None))
+        patched.setattr(WorkflowHook, "list_inboxes", lambda *_, **__: [other_inbox])
+        fails(texts, lambda: manage_inbox.ensure_inbox(bench.hook, INBOX, subscription, None))
     ensure("paused")
-    fails(said, lambda: ensure("initialization_failure"))
+    fails(texts, lambda: ensure("initialization_failure"))
     monkeypatch.setattr(WorkflowHook, "pause_inbox", lambda *_: {**inbox, "status": HOSTILE})
     WorkflowPauseInboxOperator(task_id="t", inbox=INBOX).execute({})
 
 
 @pytest.mark.usefixtures("connected")
-def test_why_a_guess_is_rejected(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
+def test_why_a_guess_is_rejected(monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> None:
     rejected = GuessRejectedError(f"guess was answered with 400: {SEEN}", status=400, detail=HOSTILE)
     monkeypatch.setattr(WorkflowHook, "guess", Mock(side_effect=rejected))
     for on_rejected in ("fail", "skip"):
-        with pytest.raises((AirflowSkipException, AirflowFailException)) as caught:
+        with pytest.raises((AirflowSkipException, AirflowFailException)) as error_info:
             WorkflowGuessOperator(task_id="t", description="text", on_rejected=on_rejected).execute({})
-        said.append(str(caught.value))
+        texts.append(str(error_info.value))

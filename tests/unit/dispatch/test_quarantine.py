@@ -31,7 +31,7 @@ def crash(bench: Workbench, clock: ManualClock, *ids: str) -> None:
 
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
 
 
 def test_messages_that_crashes_brought_into_quarantine_raise_an_alarm_once_in_a_process(
@@ -47,8 +47,8 @@ def test_messages_that_crashes_brought_into_quarantine_raise_an_alarm_once_in_a_
         fake_clock.advance(1000)
 
     assert alarms(caplog) == [
-        f"Inbox orders: message {each} is in quarantine; it is not delivered again and starts no run"
-        for each in "ab"
+        f"Inbox orders: message {message_id} is in quarantine; it is not delivered again and starts no run"
+        for message_id in "ab"
     ]
     assert counted.totals == {"quarantined": 2}
     assert counted.tags == [WHERE]
@@ -70,7 +70,7 @@ def test_a_page_at_hand_is_reported_once_for_each_inbox(
     for inbox in ("orders", "orders", "invoices"):
         report_quarantined(page, inbox=inbox, conn_id="c")
 
-    assert [each.split(":")[0] for each in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
+    assert [text.split(":")[0] for text in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
     assert counted.totals == {"quarantined": 2}
 
 

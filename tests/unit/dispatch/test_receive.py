@@ -45,7 +45,7 @@ def test_messages_are_acknowledged_after_they_are_stored_as_one_ascii_text_and_r
 
 
 @pytest.mark.parametrize(
-    ("broken", "error", "said"),
+    ("broken", "error", "text"),
     [
         ({"fault": lost("ConnectError")}, AirflowRuntimeError, "ConnectError"),
         ({"forgets": True}, AirflowException, "none was acknowledged"),
@@ -54,12 +54,12 @@ def test_messages_are_acknowledged_after_they_are_stored_as_one_ascii_text_and_r
     ],
 )
 def test_nothing_is_acknowledged_when_the_store_fails_or_does_not_keep_it(
-    bench: Workbench, receipt: Receipt, broken: dict[str, Any], error: type[Exception], said: str
+    bench: Workbench, receipt: Receipt, broken: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     vars(receipt.store).update(broken)
     bench.put("a")
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=text):
         receipt().take(bench.lease())
     assert bench.service.count("ack") == 0
     # A retry must find them in the inbox or in the store, and not in both.

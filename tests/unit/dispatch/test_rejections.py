@@ -23,7 +23,7 @@ from tests.unit.workbench import Workbench, counted_as
 REJECTED = api_error(400, "value_error", "Invalid input for param message: 'a secret' is too long")
 
 
-def drained(bench: Workbench) -> Dispatcher:
+def drain(bench: Workbench) -> Dispatcher:
     """A dispatcher whose target has started a run before, after it has drained the inbox."""
     dispatcher = bench.ready_dispatcher(lease_limit=100)
     dispatcher.drain()
@@ -84,7 +84,7 @@ def test_messages_that_are_known_as_rejected_do_not_count_in_a_row(bench: Workbe
     bench.put(*(f"bad{number}" for number in range(40)), lease_count=1)
     bench.put("good", lease_count=2)
     bench.supervisor.refuse("bad", REJECTED)
-    drained(bench)
+    drain(bench)
 
     assert bench.dead_letters == {}
     assert list(bench.states.values()) == ["leased"] * 40
@@ -187,7 +187,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     bench.put("bad1", lease_count=1)
     bench.put("bad2", lease_count=2, payload={"n": [1, None]})
     bench.put("good1", "good2")
-    dispatcher = drained(bench)
+    dispatcher = drain(bench)
 
     assert bench.states == {"bad1": "leased"}
     conf = bench.supervisor.runs["dead", run_id_of("bad2", bench.inbox_id, DEAD_LETTER_PREFIX)]
@@ -217,10 +217,10 @@ def test_it_is_counted_and_logged_once_without_its_payload(
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", lease_count=2, payload="a secret")
     bench.put("good")
-    drained(bench)
+    drain(bench)
 
     assert counted.totals["dead_lettered"] == 1
-    [line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    [line] = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line.startswith(
         "Inbox orders: message bad is a dead letter (rejected): started the run workflow__dead__"
     )
@@ -233,11 +233,11 @@ def test_a_dead_letter_that_was_not_acknowledged_is_found_again(bench: Workbench
     bench.put("bad", "good")
     bench.service.fault("status", operation="ack", status=403, times=None)
     with pytest.raises(WorkflowError):
-        drained(bench)
+        drain(bench)
     bench.service.emulator.faults.clear()
     bench.supervisor.faults.clear()
     bench.service.store.messages.expire()
-    dispatcher = drained(bench)
+    dispatcher = drain(bench)
 
     assert bench.supervisor.started == ["good"]
     assert list(bench.dead_letters) == ["bad"]
@@ -265,8 +265,8 @@ def test_a_message_with_a_run_never_becomes_a_dead_letter(bench: Workbench) -> N
 def test_a_message_whose_run_was_started_although_the_answer_is_an_error_becomes_none(
     bench: Workbench, error: Fault, ending: Any, existing: list[str]
 ) -> None:
-    def stored_and_failed(asked: TriggerDagRun) -> Fault | None:
-        if not asked.run_id.startswith("workflow__a__"):
+    def stored_and_failed(request: TriggerDagRun) -> Fault | None:
+        if not request.run_id.startswith("workflow__a__"):
             return None
         bench.start_before("a")
         return error
@@ -287,16 +287,16 @@ def test_a_message_that_may_have_a_run_becomes_no_dead_letter(bench: Workbench) 
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
     bench.ti.on_look = Mock(side_effect=lost("ConnectError"))
-    drained(bench)
+    drain(bench)
     assert bench.dead_letters == {}
     assert bench.states == {"bad": "leased"}
 
 
 @pytest.mark.parametrize(
-    ("unmatched", "buried"), [("lease", {}), ("dead_letter", {"b": ("unmatched", None)})]
+    ("unmatched", "dead_letters"), [("lease", {}), ("dead_letter", {"b": ("unmatched", None)})]
 )
 def test_an_unmatched_message_becomes_one_only_if_that_was_chosen(
-    bench: Workbench, unmatched: str, buried: Any, caplog: pytest.LogCaptureFixture
+    bench: Workbench, unmatched: str, dead_letters: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     bench.allow_dead_letters(unmatched=unmatched)
@@ -305,10 +305,12 @@ def test_an_unmatched_message_becomes_one_only_if_that_was_chosen(
     bench.dispatcher(match="payload.wanted").drain(bench.lease())
 
     letters = bench.dead_letters.items()
-    assert {message: (conf["reason"], conf["target_dag_id"]) for message, conf in letters} == buried
-    assert set(bench.states) == {"a", "b"} - set(buried)
-    said = [message for message in "ab" if f"message {message}, which is left to its lease" in caplog.text]
-    assert said == [*bench.states], "no line says so of a dead letter"
+    assert {message: (conf["reason"], conf["target_dag_id"]) for message, conf in letters} == dead_letters
+    assert set(bench.states) == {"a", "b"} - set(dead_letters)
+    left_message_ids = [
+        message for message in "ab" if f"message {message}, which is left to its lease" in caplog.text
+    ]
+    assert left_message_ids == [*bench.states], "no line says so of a dead letter"
 
 
 def test_what_neither_dag_takes_is_left_to_its_lease_and_both_causes_are_told(
@@ -319,11 +321,11 @@ def test_what_neither_dag_takes_is_left_to_its_lease_and_both_causes_are_told(
     bench.supervisor.refuse("dead__bad", api_error(400, "import_errors"))
     bench.put("bad", lease_count=2)
     bench.put("good")
-    dispatcher = drained(bench)
+    dispatcher = drain(bench)
 
     assert bench.states == {"bad": "leased"}
     assert list(dispatcher.counts.causes) == ["bad"]
-    [line] = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+    [line] = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "param message" in line
     assert "import_errors" in line
     assert "import_errors" in dispatcher.counts.rejected_text()
@@ -337,7 +339,7 @@ def test_a_dead_letter_dag_that_is_deleted_meanwhile_is_named_with_its_argument(
     bench.supervisor.refuse("dead__bad", api_error(404, "not_found"))
     bench.put("bad", lease_count=2)
     bench.put("good")
-    drained(bench)
+    drain(bench)
 
     assert "The DAG 'dead' was not found. Deploy it, or correct dead_letter_dag_id" in caplog.text
 
@@ -348,10 +350,10 @@ def test_no_dead_letter_is_started_for_a_message_that_is_no_longer_held(
     bench.allow_dead_letters()
     bench.put("bad", lease_count=3)
 
-    def stopped(asked: TriggerDagRun) -> Fault | None:
+    def stopped(request: TriggerDagRun) -> Fault | None:
         # The process was stopped for so long that another one may hold the message by now.
         fake_clock.advance(300)
-        return REJECTED if asked.dag_id == "handle" else None
+        return REJECTED if request.dag_id == "handle" else None
 
     bench.supervisor.faults.append(stopped)
     with pytest.raises(TargetError):
@@ -366,7 +368,7 @@ def test_no_run_is_started_after_its_lease_ended_while_airflow_was_asked(
     bench.allow_dead_letters()
     bench.put("a", lease_count=1)
     bench.ti.on_look = lambda: fake_clock.advance(300)
-    drained(bench)
+    drain(bench)
     assert bench.supervisor.started == []
 
 

@@ -33,7 +33,7 @@ LONGEST = "x" * 222
 IDS = ["a", "\\ud800 \u00e9\\u0000", LONGEST, LONGEST + "x"]
 
 
-def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
+def leased_message(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
     """A message as the client decodes it."""
     fields = f'"id": "{message_id}", "created_at": "2026-01-01T00:00:00Z", "payload": {payload}'
     attributes = '"message_attributes": {"lease_count": 3, "error_message": null}'
@@ -42,7 +42,7 @@ def leased(message_id: str = "a", payload: str = "{}") -> LeasedMessage:
     return message  # type: ignore[no-any-return]
 
 
-def buried(
+def dead_letter_conf(
     message: LeasedMessage,
     target: str | None = "handle",
     connection_id: str = "workflow_default",
@@ -61,13 +61,15 @@ def buried(
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
 def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> None:
     bench.put("a")
-    held = bench.lease()
-    message = leased(payload=payload)
-    held.deliveries[:] = [Delivery.of(bench.inbox_id, message)]
-    bench.ready_dispatcher().drain(held)
+    held_lease = bench.lease()
+    message = leased_message(payload=payload)
+    held_lease.deliveries[:] = [Delivery.of(bench.inbox_id, message)]
+    bench.ready_dispatcher().drain(held_lease)
     dispatched = bench.supervisor.runs["handle", bench.run_id("a")]
 
-    replay = Replay.of(buried(message, connection_id=bench.hook.workflow_conn_id, inbox_id=bench.inbox_id))
+    replay = Replay.of(
+        dead_letter_conf(message, connection_id=bench.hook.workflow_conn_id, inbox_id=bench.inbox_id)
+    )
 
     # As text, as NaN and the like are never equal.
     assert json.dumps(replay.conf, sort_keys=True) == json.dumps(dispatched, sort_keys=True)
@@ -76,12 +78,14 @@ def test_the_run_has_the_conf_of_a_dispatch(bench: Workbench, payload: str) -> N
 
 @pytest.mark.parametrize("message_id", IDS)
 def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: str) -> None:
-    message = leased(message_id)
+    message = leased_message(message_id)
     dead_letter_run_id = run_id_of(message["id"], INBOX_ID, DEAD_LETTER_PREFIX)
 
-    assert Replay.of(buried(message), dead_letter_run_id).run_id == run_id_of(message["id"], INBOX_ID)
+    assert Replay.of(dead_letter_conf(message), dead_letter_run_id).run_id == run_id_of(
+        message["id"], INBOX_ID
+    )
     with pytest.raises(WrongRunError):
-        Replay.of(buried(message), dead_letter_run_id + "0")
+        Replay.of(dead_letter_conf(message), dead_letter_run_id + "0")
 
 
 @pytest.mark.parametrize(
@@ -100,11 +104,11 @@ def test_the_id_of_the_run_follows_from_the_exact_id_of_the_message(message_id: 
 )
 def test_a_conf_that_is_no_dead_letter_is_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(NotReplayableError):
-        Replay.of({**buried(leased()), **change})
+        Replay.of({**dead_letter_conf(leased_message()), **change})
 
 
 def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted) -> None:
-    replay = Replay.of(buried(leased()))
+    replay = Replay.of(dead_letter_conf(leased_message()))
 
     outcomes = [replay.start(TaskRuns(bench.ti), None, "a test") for _ in range(2)]
 
@@ -116,7 +120,7 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
 
 def test_another_target_starts_no_second_run(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
-    replay = Replay.of(buried(leased()))
+    replay = Replay.of(dead_letter_conf(leased_message()))
     replay.start(TaskRuns(bench.ti), None, "a test")
 
     assert replay.start(TaskRuns(bench.ti), "other", "a test") == ("handle", Outcome.EXISTING)

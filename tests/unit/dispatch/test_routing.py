@@ -184,19 +184,19 @@ def test_an_expression_that_may_match_is_accepted(expression: str) -> None:
 def test_an_expression_that_fails_on_a_message_is_named_with_the_types_and_without_a_value(
     expression: str, payload: Any, reason: str
 ) -> None:
-    where = rf"match \({re.escape(expression)}\)"
-    with pytest.raises(UnroutableError, match=f"^{where} cannot be evaluated on it: {reason}") as caught:
+    route = rf"match \({re.escape(expression)}\)"
+    with pytest.raises(UnroutableError, match=f"^{route} cannot be evaluated on it: {reason}") as error_info:
         Routes(None, expression).accepts(message(payload))
-    assert "4111" not in str(caught.value)
+    assert "4111" not in str(error_info.value)
 
 
 def test_a_long_expression_is_cut_in_the_error_of_a_message() -> None:
     expression = "payload >= `1000`" + " && payload" * 100
     with pytest.raises(
         UnroutableError, match=r"^match \(payload >= .*\.\.\.\) cannot be evaluated"
-    ) as caught:
+    ) as error_info:
         Routes(None, expression).accepts(message("a"))
-    assert len(str(caught.value)) < 400
+    assert len(str(error_info.value)) < 400
 
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

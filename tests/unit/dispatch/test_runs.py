@@ -107,9 +107,9 @@ def test_an_error_is_about_one_run_or_about_everything(
 ) -> None:
     supervisor.fail(error)
 
-    with pytest.raises(meaning) as caught:
+    with pytest.raises(meaning) as error_info:
         RUNS.start("handle", "workflow__1", {})
-    assert type(caught.value) is meaning
+    assert type(error_info.value) is meaning
 
 
 def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> None:
@@ -124,7 +124,7 @@ def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> No
 
 
 @pytest.mark.parametrize(
-    ("stored", "started", "is_found"),
+    ("stored", "origin", "is_found"),
     [
         (None, "by a task", False),
         ({"inbox_id": "another"}, "by a task", False),
@@ -135,14 +135,14 @@ def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> No
     ],
 )
 def test_a_run_is_that_of_its_message_and_of_no_other(
-    supervisor: Supervisor, stored: dict[str, Any] | None, started: str, is_found: bool
+    supervisor: Supervisor, stored: dict[str, Any] | None, origin: str, is_found: bool
 ) -> None:
     key = "handle", "workflow__1"
     conf = {"inbox_id": "i", "message": {"id": "1", "payload": 1}}
     supervisor.runs[key] = stored if stored is None else {**conf, **stored}  # type: ignore[assignment]
-    if "user" in started:
+    if "user" in origin:
         supervisor.users[key] = "somebody"
-    if "task" in started:
+    if "task" in origin:
         supervisor.by_tasks.add(key)
     task_runs = TaskRuns(TaskInstance(supervisor=supervisor))
 
@@ -170,7 +170,7 @@ CARD = "4111 1111 1111 1111"
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("sentence", "suffix"),
     [
         (f"Invalid input for param card: '{CARD}' is too long\n\nOn instance:\n '{CARD}'", ": param card"),
         ("Invalid input for param card: No value passed and Param is required", ": param card"),
@@ -178,8 +178,8 @@ CARD = "4111 1111 1111 1111"
         (None, ""),
     ],
 )
-def test_a_reason_names_the_param_and_nothing_else_of_the_sentence(said: str | None, shown: str) -> None:
-    assert param_of(said) == shown
+def test_a_reason_names_the_param_and_nothing_else_of_the_sentence(sentence: str | None, suffix: str) -> None:
+    assert param_of(sentence) == suffix
 
 
 def test_queued_and_running_runs_are_unfinished() -> None:
@@ -296,8 +296,8 @@ def test_only_the_first_100_ids_are_kept_and_ten_causes_told_and_all_are_counted
         counts.count("started", str(number))
         counts.reject(f"m{number}", "cause")
 
-    started = [str(number) for number in range(100)]
-    assert counts.result["started"] == {"count": 150, "ids": started}
+    first_ids = [str(number) for number in range(100)]
+    assert counts.result["started"] == {"count": 150, "ids": first_ids}
     assert counts.rejected_text().startswith("150 messages were rejected")
     assert counts.rejected_text().count("cause") == 10
     assert len(counts.causes) == 100
