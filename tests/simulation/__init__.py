@@ -16,7 +16,7 @@ one that stops for longer than the safety margin of a lease may start the run of
 ``tasks.py``       one try of a task: sensor, operator, trigger
 ``listeners.py``   DAG runs and retries of those tasks
 ``plan.py``        what a seed chooses
-``held.py``        what a process holds and knows
+``knowledge.py``   what a process holds and knows
 ``keys.py``        business keys
 ``ledger.py``      what is observed of leases, and the rules that must hold at each moment
 ``starts.py``      what is observed of runs and dead letters as they are started, and the rules for that

@@ -34,12 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=2, help="number of processes")
     parser.add_argument("--history", action="store_true", help="print each history")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     began_at = time.monotonic()
-    seeds = range(chosen.seed, chosen.seed + chosen.seeds)
-    failed = failures(seeds, chosen.workers)
+    seeds = range(options.seed, options.seed + options.seeds)
+    failed = failures(seeds, options.workers)
     seconds = time.monotonic() - began_at
-    for seed in list(seeds) if chosen.history else sorted(failed)[:MAX_SHOWN]:
+    for seed in list(seeds) if options.history else sorted(failed)[:MAX_SHOWN]:
         show(seed)
     for seed, rule in sorted(failed.items())[MAX_SHOWN:]:
         print(f"Seed {seed}: {rule}")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{len(failed)} of {len(seeds)} histories broke a rule ({seconds:.1f} s,"
         f" {seconds / len(seeds) * 1000:.2f} ms each)"
     )
-    command = f"make simulate SEEDS={len(seeds)} SEED={chosen.seed}"
+    command = f"make simulate SEEDS={len(seeds)} SEED={options.seed}"
     record("simulated histories", f"{len(failed)} of {len(seeds)} broke a rule", command)
     return 1 if failed else 0
 
@@ -58,7 +58,7 @@ def failures(seeds: Sequence[int], workers: int) -> dict[int, str]:
     if workers < 2 or len(chunks) < 2:
         return {seed: rule for chunk in chunks for seed, rule in played(chunk)}
     with get_context("fork").Pool(workers) as pool:
-        return {seed: rule for some in pool.imap_unordered(played, chunks) for seed, rule in some}
+        return {seed: rule for results in pool.imap_unordered(played, chunks) for seed, rule in results}
 
 
 def played(seeds: Sequence[int]) -> list[tuple[int, str]]:

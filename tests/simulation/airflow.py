@@ -52,30 +52,30 @@ class Airflow:
     states: dict[str, str] = field(default_factory=dict)
     runs: dict[tuple[str, str], Run] = field(default_factory=dict)
 
-    def call(self, what: str, effect: Callable[[], Any], where: str) -> Any:
+    def call(self, operation: str, effect: Callable[[], Any], details: str) -> Any:
         """One request to the supervisor: it takes time, and may fail before or after its effect."""
         world = self.world
         fault = world.draw_airflow_fault()
         process, starts = world.process, world.ledger.starts
-        note = partial(world.note, process, f"{what} {where}")
+        note = partial(world.note, process, f"{operation} {details}")
         world.pause(world.latency())
         if fault == "before" or AWAY in self.states.values():
             note("API server away")
-            starts.airflow_failed(process, what, None)
+            starts.airflow_failed(process, operation, None)
             raise lost("ConnectError")
         try:
             result = effect()
         except Exception as error:
             note(error.error.detail)  # type: ignore[attr-defined]
             world.pause(world.latency())
-            starts.airflow_failed(process, what, error)
+            starts.airflow_failed(process, operation, error)
             raise
         if world.random.random() < 0.3 or fault:
             world.pause(world.latency())
         if fault in ("after", "error after"):
             failed = lost("ReadError") if fault == "after" else api_error(503)
             note(f"{result}, but the answer is {'lost' if fault == 'after' else '503'}")
-            starts.airflow_failed(process, what, None if fault == "after" else failed)
+            starts.airflow_failed(process, operation, None if fault == "after" else failed)
             raise failed
         note(result)
         return result
@@ -97,7 +97,7 @@ class Airflow:
         if is_dead_letter:
             starts.dead_letter_issued(process, conf)
         else:
-            starts.issued(process, dag_id, conf)
+            starts.start_issued(process, dag_id, conf)
             self.world.meet_killer(process, conf)
 
         def effect() -> str | None:
@@ -106,12 +106,12 @@ class Airflow:
             answer = self._start(dag_id, run_id, conf)
             return "DAGRUN_ALREADY_EXISTS" if answer is None else None
 
-        what = DEAD_LETTER if is_dead_letter else "start"
-        result: str | None = self.call(what, effect, f"{dag_id} {run_id[:40]}")
+        operation = DEAD_LETTER if is_dead_letter else "start"
+        result: str | None = self.call(operation, effect, f"{dag_id} {run_id[:40]}")
         if result == REFUSED:
-            starts.airflow_failed(process, what, None)
+            starts.airflow_failed(process, operation, None)
         elif not is_dead_letter:
-            starts.answered(process, dag_id, existing=result is not None)
+            starts.start_answered(process, dag_id, existing=result is not None)
         return result
 
     def _start(self, dag_id: str, run_id: str, conf: dict[str, Any]) -> Run | None:
@@ -123,7 +123,7 @@ class Airflow:
             raise api_error(400, "import_errors")
         starts.takes_effect(process, conf)
         if (run := self.runs.get((dag_id, run_id))) is not None:
-            starts.exists(process, run, conf)
+            starts.run_exists(process, run, conf)
             return None
         if state == REJECTS or self.world.is_poison(dag_id, conf):
             # A rejected run is a 400 from Airflow 3.3 on, and a 500 without JSON before.
@@ -132,7 +132,7 @@ class Airflow:
             raise api_error(400, "value_error", "Invalid input for param order: 1 is not of type 'string'")
         run = Run(dag_id, run_id, conf, self.world.scheduler.now + self.world.plan.run_seconds)
         self.runs[dag_id, run_id] = run
-        starts.created(process, run)
+        starts.run_created(process, run)
         self.world.run_was_created(dag_id, len(self.runs))
         return run
 
@@ -160,14 +160,14 @@ class TaskInstance:
         if run_ids is None:
             count = airflow.call("count", lambda: airflow.unfinished(dag_id), f"{dag_id} {states}")
             return count
-        starts.looked_for(self.world.process, run_ids)
+        starts.search_issued(self.world.process, run_ids)
         count = airflow.call(
             "look for",
-            lambda: sum((dag_id, each) in airflow.runs for each in run_ids),
+            lambda: sum((dag_id, other_run_id) in airflow.runs for other_run_id in run_ids),
             f"{dag_id} {run_ids or states}",
         )
         if dag_id != self.world.plan.dead_letter_dag_id:
-            starts.found(self.world.process, dag_id, bool(count))
+            starts.search_answered(self.world.process, dag_id, bool(count))
         return count
 
     def get_previous_dagrun(self) -> None:
@@ -185,5 +185,5 @@ class TaskInstance:
                 raise api_error(404, "not_found")
             return dag_id
 
-        found: str = self.world.airflow.call("get", effect, dag_id)
-        return found
+        result: str = self.world.airflow.call("get", effect, dag_id)
+        return result

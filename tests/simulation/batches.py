@@ -72,14 +72,14 @@ def choose(seed: int) -> BatchPlan:
     random = Random(f"batches {seed}")
     tasks, count = random.choice((1, 1, 1, 2)), random.choice((5, 20, 60, 150))
     share = random.choice((0.0, 0.01, 0.03, 0.1, 0.3) if tasks == 1 else (0.0, 0.01, 0.03))
-    other = random.choice((0.0, 0.0, 0.02))
+    other_share = random.choice((0.0, 0.0, 0.02))
     spread = random.choice((0.0, 600.0, 3600.0))
     kinds, at = {}, {}
     for number in range(count):
         message_id = f"m{number:03}"
         draw = random.random()
         kinds[message_id] = (
-            KILLS if draw < share else random.choice((RAISES, NAMED)) if draw < share + other else SOUND
+            KILLS if draw < share else random.choice((RAISES, NAMED)) if draw < share + other_share else SOUND
         )
         at[message_id] = spread * random.random()
     return BatchPlan(
@@ -113,8 +113,10 @@ class BatchWorld(Scene):
     def play(self) -> str:
         """Play the history; the rule that does not hold, or an empty string."""
         for message_id, seconds in self.plan.at.items():
-            put = partial(self.store.messages.put, self.inbox_id, [{"n": message_id}], ids=[message_id])
-            self.scheduler.at(START + seconds, put)
+            put_message = partial(
+                self.store.messages.put, self.inbox_id, [{"n": message_id}], ids=[message_id]
+            )
+            self.scheduler.at(START + seconds, put_message)
         for number in range(self.plan.tasks):
             task = BatchTask(self, number)
             self.scheduler.after(self.random.uniform(0.0, 60.0), task.begin_run)
@@ -126,7 +128,9 @@ class BatchWorld(Scene):
 
     def states(self) -> dict[str, str]:
         """The state of each message that is not acknowledged."""
-        return {each.id: each.status for each in self.store.messages.queue(self.inbox_id).live.values()}
+        return {
+            message.id: message.status for message in self.store.messages.queue(self.inbox_id).live.values()
+        }
 
     def latency(self) -> float:
         """Seconds until a call reaches what it calls, or its answer comes back."""
@@ -151,17 +155,17 @@ class BatchWorld(Scene):
         for message_id, kind in kinds.items():
             state = states.get(message_id, "acknowledged")
             is_dead = message_id in self.dead_letters
-            shown = f"{kind} {message_id} is {state}{' and a dead letter' if is_dead else ''}"
+            text = f"{kind} {message_id} is {state}{' and a dead letter' if is_dead else ''}"
             if kind == SOUND:
                 if state == "quarantined" or is_dead:
-                    return f"rule B2: {shown}"
+                    return f"rule B2: {text}"
                 if state != "acknowledged" or message_id not in self.returned:
-                    return f"rule B3: {shown}"
+                    return f"rule B3: {text}"
             elif self.plan.dead_letter_after:
                 if state != "acknowledged" or not is_dead:
-                    return f"rule B4: {shown}"
+                    return f"rule B4: {text}"
             elif state != "quarantined":
-                return f"rule B4: {shown}"
+                return f"rule B4: {text}"
         return ""
 
 
@@ -214,9 +218,9 @@ class BatchTask:
                 raise Killed
             if plan.kinds[message_id] == RAISES:
                 raise ValueError(message_id)
-        named = [message_id for message_id in ids if plan.kinds[message_id] == NAMED]
-        world.returned.update(set(ids) - set(named))
-        return dict.fromkeys(named, "named")
+        named_ids = [message_id for message_id in ids if plan.kinds[message_id] == NAMED]
+        world.returned.update(set(ids) - set(named_ids))
+        return dict.fromkeys(named_ids, "named")
 
     def _ended(self, outcome: Any) -> None:
         world, plan = self.world, self.world.plan

@@ -30,7 +30,7 @@ from tests.simulation.keys import runs_of
 from tests.simulation.plan import KILLER, NORMAL
 
 if TYPE_CHECKING:
-    from tests.simulation.held import Key
+    from tests.simulation.knowledge import Key
     from tests.simulation.world import World
 
 
@@ -38,12 +38,12 @@ def check(world: World) -> str:
     """The first rule that does not hold; empty if all do."""
     if world.ledger.violation:
         return world.ledger.violation
-    if (lost := next(filter(partial(_is_lost, world), world.messages), None)) is not None:
-        return f"rule 16: {world.messages[lost].kind} {lost[1]} is not where it should be"
-    if (late := next(filter(partial(_is_late, world), world.messages), None)) is not None:
-        return f"rule 15: {late[1]} has no run within {world.plan.longest_wait:.0f} s"
+    if (lost_key := next(filter(partial(_is_lost, world), world.messages), None)) is not None:
+        return f"rule 16: {world.messages[lost_key].kind} {lost_key[1]} is not where it should be"
+    if (late_key := next(filter(partial(_is_late, world), world.messages), None)) is not None:
+        return f"rule 15: {late_key[1]} has no run within {world.plan.longest_wait:.0f} s"
     find = _with_dead_letters if world.plan.dead_letter_dag_id else _without
-    return next((found for key in world.messages if (found := find(world, key))), "")
+    return next((text for key in world.messages if (text := find(world, key))), "")
 
 
 def _without(world: World, key: Key) -> str:
@@ -66,28 +66,28 @@ def _with_dead_letters(world: World, key: Key) -> str:
     of_key, letters = ledger.runs.get(world.identity(key), []), len(ledger.dead_letters.get(key, ()))
     # Of two messages with the same business key one may have the run, and the other one a dead letter.
     runs = len(runs_of(key, of_key) if letters else of_key)
-    what = f"rule 13: {kind} {key[1]} has {runs} runs and {letters} dead letters"
+    text = f"rule 13: {kind} {key[1]} has {runs} runs and {letters} dead letters"
     if not world.plan.ends(kind):
-        return what if runs or letters or key in ledger.done else ""
+        return text if runs or letters or key in ledger.done else ""
     if not runs and not letters and _is_quarantined(world, key):
         if world.plan.omits_counts:
             # Nobody knows that its next delivery is the last one.
-            return "" if _was_disturbed(world, key, 0) else f"{what}, and is quarantined"
+            return "" if _was_disturbed(world, key, 0) else f"{text}, and is quarantined"
         last = ledger.deliveries[key][-2:]
-        undecided = all(ledger.starts.is_undecided(key, each) for each in last)
-        return "" if undecided else f"{what}, and is quarantined"
+        undecided = all(ledger.starts.is_undecided(key, lease) for lease in last)
+        return "" if undecided else f"{text}, and is quarantined"
     if runs + letters != 1 and key not in ledger.starts.excepted:
-        return what
+        return text
     if kind != NORMAL and not letters:
-        return what
+        return text
     if _is_quarantined(world, key):
-        return "" if _was_disturbed(world, key, runs + letters) else f"{what}, and is quarantined"
-    return "" if key in ledger.done else f"{what}, and is not acknowledged in time"
+        return "" if _was_disturbed(world, key, runs + letters) else f"{text}, and is quarantined"
+    return "" if key in ledger.done else f"{text}, and is not acknowledged in time"
 
 
 def _is_quarantined(world: World, key: Key) -> bool:
     queue = world.store.messages.queue(key[0])
-    return any(each.id == key[1] and each.status == "quarantined" for each in queue.live.values())
+    return any(message.id == key[1] and message.status == "quarantined" for message in queue.live.values())
 
 
 def _was_disturbed(world: World, key: Key, ends: int) -> bool:
@@ -97,10 +97,10 @@ def _was_disturbed(world: World, key: Key, ends: int) -> bool:
     :param ends: its runs and dead letters; a failed acknowledgement is an excuse only where it has one.
     """
     return any(
-        held.process.harmed
-        or (ends and held.process.seen.has_failed_ack)
-        or any(world.is_odd(key[0], each) for each in held.counts)
-        for held in world.ledger.deliveries[key]
+        lease.process.harmed
+        or (ends and lease.process.knowledge.has_failed_ack)
+        or any(world.is_odd(key[0], message_id) for message_id in lease.counts)
+        for lease in world.ledger.deliveries[key]
     )
 
 
@@ -119,6 +119,6 @@ def _is_late(world: World, key: Key) -> bool:
     longest = world.plan.longest_wait
     if longest is None or world.messages[key].kind != NORMAL:
         return False
-    killed = [held.until for held in world.ledger.deliveries[key] if held.process.harmed]
+    killed = [lease.until for lease in world.ledger.deliveries[key] if lease.process.harmed]
     since = max(world.put_at[key], world.calm_since, *killed)
     return world.ledger.run_times.get(world.identity(key), math.inf) > since + longest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.simulation.airflow import Run
-    from tests.simulation.held import Key
+    from tests.simulation.knowledge import Key
 
 EMPTY: tuple[Any, ...] = (None, False, "", "  ", "null", [], {}, [None], [[], {"of": ""}])
 """Values that are no key, nor a part of one."""

@@ -30,8 +30,8 @@ def key_of(conf: dict[str, Any]) -> Key:
 
 def run_id_of_key(key: Any, inbox_id: str) -> str:
     """The run id of a business key, as ``docs/promise.md`` has it."""
-    written = json.dumps([ONCE_PER, business_key(key)])
-    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{written}".encode()).hexdigest()
+    text = json.dumps([ONCE_PER, business_key(key)])
+    digest = hashlib.sha256(f"{len(inbox_id)}:{inbox_id}{text}".encode()).hexdigest()
     return f"workflow__key__{digest}"
 
 
@@ -42,7 +42,7 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = "workflow__") -> str
 
 
 @dataclass(eq=False)
-class Held:
+class Lease:
     """
     A lease, as the rules see it.
 
@@ -84,7 +84,7 @@ class Held:
 
 
 @dataclass(eq=False)
-class Seen:
+class Knowledge:
     """
     What a process knows, by the rules of ``docs/promise.md``.
 
@@ -109,25 +109,25 @@ class Seen:
     started: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
     rejected_by: list[tuple[str, bool]] = field(default_factory=list)
-    faulty: tuple[Held, str, str] | None = None
+    faulty: tuple[Lease, str, str] | None = None
     failed: bool = False
     troubled: bool = False
     source_in_trouble: bool = False
     leases_before: int = 0
     polls: int = 0
-    starting: tuple[Held, str, str] | None = None
+    starting: tuple[Lease, str, str] | None = None
     starting_since: float = 0.0
-    dead_letter: tuple[Held, str, float] | None = None
-    leases: list[Held] = field(default_factory=list)
+    dead_letter: tuple[Lease, str, float] | None = None
+    leases: list[Lease] = field(default_factory=list)
     failed_acks: dict[tuple[str, str], WorkflowError] = field(default_factory=dict)
     has_failed_ack: bool = False
     owes_acknowledgement: bool = False
 
     def has_checked(self, now: float) -> None:
         """The check of a message has ended: with the lease no message of it can be decided about any more."""
-        for held in self.leases:
-            if now >= held.known_until - MARGIN_SECONDS:
-                held.undecided.update(held.counts)
+        for lease in self.leases:
+            if now >= lease.known_until - MARGIN_SECONDS:
+                lease.undecided.update(lease.counts)
 
     def went_on(self) -> None:
         """It leases or starts more, though an acknowledgement may have failed."""
@@ -136,14 +136,14 @@ class Seen:
     @property
     def is_probing(self) -> bool:
         """Whether it leases one message at a time."""
-        known = self.started | self.found
-        return not (known if self.attempt == 1 else known.issuperset(self.dag_ids))
+        proven = self.started | self.found
+        return not (proven if self.attempt == 1 else proven.issuperset(self.dag_ids))
 
     @property
     def unproven(self) -> int:
         """Rejections of this poll that count against its probes."""
-        counted = [dag_id for dag_id, is_new in self.rejected_by if is_new or self.attempt == 1]
-        return sum(dag_id not in self.started for dag_id in counted)
+        rejecting_dags = [dag_id for dag_id, is_new in self.rejected_by if is_new or self.attempt == 1]
+        return sum(dag_id not in self.started for dag_id in rejecting_dags)
 
     @property
     def probes(self) -> int:

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_workflow.client.errors import WorkflowError
 from tests.simulation.airflow import TaskInstance
-from tests.simulation.held import Seen
+from tests.simulation.knowledge import Knowledge
 from tests.simulation.scheduler import Killed, Process
 from tests.simulation.tasks import Deferred, Event, Try, leased_by_trigger
 
@@ -83,7 +83,9 @@ class Listener:
 
     def _new_process(self, name: str, on_end: Callable[[Process, Any], None]) -> Process:
         world = self.world
-        process = Process(name, world.draw_doom(), seen=Seen(world.plan.dag_ids, attempt=self.try_number))
+        process = Process(
+            name, world.draw_doom(), knowledge=Knowledge(world.plan.dag_ids, attempt=self.try_number)
+        )
         process.on_end = lambda outcome: on_end(process, outcome)
         process.on_frozen = lambda seconds: self._frozen(process, seconds)
         return process
@@ -153,9 +155,9 @@ class Listener:
             self._start_trigger(deferral)
 
     def _start_trigger(self, deferral: Deferred) -> None:
-        ended = partial(self._trigger_ended, deferral)
-        trigger = self._new_process(f"{self.name} trigger", ended)
-        trigger.seen.is_trigger = True
+        on_end = partial(self._trigger_ended, deferral)
+        trigger = self._new_process(f"{self.name} trigger", on_end)
+        trigger.knowledge.is_trigger = True
         # Another triggerer takes over what a frozen one has.
         trigger.on_frozen = lambda seconds: self._trigger_lost(deferral, seconds)
         if trigger.doom is not None and trigger.doom.kind not in ("kill", "freeze"):

@@ -62,12 +62,12 @@ class Episode:
     """
     Something is broken for a time.
 
-    :param what: a state of a target DAG; otherwise ``service`` (away), ``inbox`` (paused) or ``acknowledge``
+    :param fault: a state of a target DAG; otherwise ``service`` (away), ``inbox`` (paused) or ``acknowledge``
         (each acknowledgement fails).
     :param at_run: it begins with the run of this number instead, from 1.
     """
 
-    what: str
+    fault: str
     begin: float
     end: float
     dag_id: str = ""
@@ -240,8 +240,8 @@ def _with_keys(random: Random, plan: Plan) -> None:
     keys = random.choices([None, "", 0, "0", *(f"k{key}" for key in range(number))], k=number)
     kinds = random.choices((NORMAL, UNMATCHED, INVALID), (8, 1, 1), k=number)
     plan.messages = [
-        message_of("m", each, kind, random.choice((0.0, random.random() * plan.disturbed_for)), key=key)
-        for each, (kind, key) in enumerate(zip(kinds, keys, strict=True))
+        message_of("m", index, kind, random.choice((0.0, random.random() * plan.disturbed_for)), key=key)
+        for index, (kind, key) in enumerate(zip(kinds, keys, strict=True))
     ]
 
 
@@ -251,8 +251,8 @@ def _behind_rejected_messages(random: Random, plan: Plan) -> None:
     default arguments starts those within minutes, after a few kills as well.
     """
     _use_defaults(random, plan)
-    plan.messages = [message_of("p", each, POISON) for each in range(random.randint(1, 100))]
-    plan.messages += [message_of("s", each, at=random.uniform(1.0, 900.0)) for each in range(5)]
+    plan.messages = [message_of("p", index, POISON) for index in range(random.randint(1, 100))]
+    plan.messages += [message_of("s", index, at=random.uniform(1.0, 900.0)) for index in range(5)]
     plan.disturbed_for, plan.harm = 3600.0, random.choice((0.0, 0.5, 1.0))
     plan.most_kills, plan.longest_wait = random.randint(0, 4), 900.0
 
@@ -262,7 +262,7 @@ def _without_acknowledgements(random: Random, plan: Plan) -> None:
     _use_defaults(random, plan)
     number, plan.disturbed_for = random.randint(10, 60), 2 * 3600.0
     moments = [*[0.0] * (number // 2), *(random.uniform(0.0, 7200.0) for _ in range(number // 2))]
-    plan.messages = [message_of("s", each, at=at) for each, at in enumerate(moments)]
+    plan.messages = [message_of("s", index, at=at) for index, at in enumerate(moments)]
     plan.episodes = [Episode("acknowledge", 0.0, 2 * 3600.0)]
     plan.lease_limit, plan.quarantine_after = random.choice((5, 100)), 5
     plan.harm, plan.longest_wait = 0.0, 900.0
@@ -272,9 +272,9 @@ def _longer_than_a_lease(random: Random, plan: Plan) -> None:
     """Many messages, some of them rejected, and short leases: a drain goes on while its leases end."""
     _use_defaults(random, plan)
     number, plan.disturbed_for = random.randint(60, 150), 3600.0
-    plan.messages = [message_of("s", each) for each in range(number)]
-    for each in range(random.randint(0, 3)):
-        plan.messages.insert(random.randint(0, 20), message_of("p", each, POISON))
+    plan.messages = [message_of("s", index) for index in range(number)]
+    for index in range(random.randint(0, 3)):
+        plan.messages.insert(random.randint(0, 20), message_of("p", index, POISON))
     plan.lease_limit, plan.lease_seconds, plan.pace = random.choice((1, 5, 100)), 60, 1.0
     plan.service_faults, plan.harm = random.choice((0.0, 0.03)), 0.0
 
@@ -293,7 +293,7 @@ def _with_killers(random: Random, plan: Plan) -> None:
         kinds[position] = KILLER
     spread = random.choice((0.0, 0.0, 600.0))
     plan.messages = [
-        message_of("m", each, kind, at=random.uniform(0.0, spread)) for each, kind in enumerate(kinds)
+        message_of("m", index, kind, at=random.uniform(0.0, spread)) for index, kind in enumerate(kinds)
     ]
     plan.disturbed_for, plan.harm, plan.quarantine_after = 1200.0, 0.0, 5
     plan.unmatched, plan.spares_sound = "dead_letter", True
@@ -308,8 +308,8 @@ def _with_slow_checks(random: Random, plan: Plan) -> None:
     for position in random.sample(range(number), 1 if outlasts else random.randint(1, 3)):
         seconds[position] = random.uniform(100.0, 3000.0) if outlasts else random.uniform(5.1, 20.0)
     plan.messages = [
-        message_of("m", each, SLOW if taken > 5 else NORMAL, cpu_seconds=taken)
-        for each, taken in enumerate(seconds)
+        message_of("m", index, SLOW if check_seconds > 5 else NORMAL, cpu_seconds=check_seconds)
+        for index, check_seconds in enumerate(seconds)
     ]
     plan.disturbed_for, plan.harm = 1200.0, random.choice((0.0, 0.5))
     plan.most_kills, plan.longest_wait = random.randint(0, 4), None if outlasts else 900.0
@@ -320,12 +320,12 @@ def _with_parts_of_keys(random: Random, plan: Plan) -> None:
     _with_keys(random, plan)
     plan.dead_letter_dag_id, number = DEAD_LETTERS, len(plan.messages)
     odd = random.choices((None, POISON, SLOW), (16, 1, 1), k=number)
-    for each, (message, kind) in enumerate(zip(plan.messages, odd, strict=True)):
+    for index, (message, kind) in enumerate(zip(plan.messages, odd, strict=True)):
         # The target takes a run of the key of a message that it would reject.
         first, second = random.choice("st"), random.choice(FULL if random.random() < 0.6 else EMPTY)
         key = None if kind else random.choice(([first, second], {"shop": first, "order": second}, second))
-        more = {"key": key, CPU_SECONDS: 6.0 if kind == SLOW else 0.0}
-        plan.messages[each] = message_of("m", each, kind or message.kind, message.at, **more)
+        extra = {"key": key, CPU_SECONDS: 6.0 if kind == SLOW else 0.0}
+        plan.messages[index] = message_of("m", index, kind or message.kind, message.at, **extra)
 
 
 def _without_counts(plan: Plan) -> None:
@@ -362,10 +362,10 @@ def _messages(random: Random, seconds: float, has_dead_letters: bool) -> list[Pl
 
 
 def message_of(
-    prefix: str, number: int, kind: str = NORMAL, at: float = 0.0, shop: str = "", **more: Any
+    prefix: str, number: int, kind: str = NORMAL, at: float = 0.0, shop: str = "", **extra: Any
 ) -> PlannedMessage:
     shop = "both" if kind == INVALID else shop or "ab"[number % 2]
-    payload = {"n": number, "shop": shop, "items": ITEMS.get(kind, ["x"]), **more}
+    payload = {"n": number, "shop": shop, "items": ITEMS.get(kind, ["x"]), **extra}
     return PlannedMessage(f"{prefix}{number}", kind, at, payload)
 
 
@@ -376,22 +376,22 @@ def _message(random: Random, number: int, seconds: float, is_odd: bool, most: in
 
 
 def _episodes(random: Random, plan: Plan) -> list[Episode]:
-    found = [
+    episodes = [
         _episode(random, plan, random.choice(BROKEN), random.choice(plan.dag_ids))
         for _ in range(random.choice((0, 0, 1, 2)))
     ]
     if random.random() < 0.3:
         number = random.randint(1, 5)
-        found.append(Episode(random.choice(BROKEN), 0.0, random.choice((5.0, 300.0)), "handle", number))
+        episodes.append(Episode(random.choice(BROKEN), 0.0, random.choice((5.0, 300.0)), "handle", number))
     if plan.dead_letter_dag_id is not None:
-        found.extend(_episodes_with_dead_letters(random, plan, plan.dead_letter_dag_id))
+        episodes.extend(_episodes_with_dead_letters(random, plan, plan.dead_letter_dag_id))
     if random.random() < 0.1:
-        found.append(_episode(random, plan, "service"))
+        episodes.append(_episode(random, plan, "service"))
     if random.random() < 0.1:
-        found.append(_episode(random, plan, "inbox"))
+        episodes.append(_episode(random, plan, "inbox"))
     if random.random() < 0.15:
-        found.append(_episode(random, plan, "acknowledge"))
-    return found
+        episodes.append(_episode(random, plan, "acknowledge"))
+    return episodes
 
 
 def _episodes_with_dead_letters(random: Random, plan: Plan, dag_id: str) -> Iterator[Episode]:
@@ -405,6 +405,6 @@ def _episodes_with_dead_letters(random: Random, plan: Plan, dag_id: str) -> Iter
             yield Episode(REJECTS, begin, begin + random.choice((5.0, 60.0, 900.0)), target)
 
 
-def _episode(random: Random, plan: Plan, what: str, dag_id: str = "") -> Episode:
+def _episode(random: Random, plan: Plan, fault: str, dag_id: str = "") -> Episode:
     begin = random.choice((0.0, random.random() * plan.disturbed_for))
-    return Episode(what, begin, begin + random.random() * (plan.disturbed_for - begin), dag_id)
+    return Episode(fault, begin, begin + random.random() * (plan.disturbed_for - begin), dag_id)

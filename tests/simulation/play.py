@@ -41,8 +41,8 @@ _now = SimpleNamespace(world=None, played=0)
 """The world of the history that is played now, and how many were played."""
 _UUIDS = SimpleNamespace(uuid4=lambda: _now.world.new_id(), UUID=uuid.UUID)
 REPLACED: tuple[tuple[Any, str, Any], ...] = (
-    (runs, "trigger_dag_run", lambda *given: _now.world.airflow.trigger_dag_run(*given)),
-    (runs, "stored_dag_run", lambda *given: _now.world.airflow.stored_dag_run(*given)),
+    (runs, "trigger_dag_run", lambda *args: _now.world.airflow.trigger_dag_run(*args)),
+    (runs, "stored_dag_run", lambda *args: _now.world.airflow.stored_dag_run(*args)),
     (quarantine, "report_quarantined", lambda *_, **__: []),
     (quarantine, "quarantine_check_seconds", lambda: 300.0),
     (observers, "notify", lambda *_, **__: None),

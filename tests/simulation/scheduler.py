@@ -53,7 +53,7 @@ class Process(greenlet):
 
     :param name: for the history.
     :param doom: what happens to it, if anything.
-    :param seen: what it knows, as the rules see it.
+    :param knowledge: what it knows by the rules.
     :param on_term: called by SIGTERM; what it raises is raised in the process.
     :param on_end: called once: with its result or its exception, or with ``Killed``.
     :param harmed: the first thing that disturbed it, or empty.
@@ -65,7 +65,7 @@ class Process(greenlet):
 
     name: str
     doom: Doom | None = None
-    seen: Any = None
+    knowledge: Any = None
     on_term: Callable[[], None] = lambda: None
     on_end: Callable[[Any], None] = lambda outcome: None
     on_frozen: Callable[[float], None] = lambda seconds: None
@@ -80,9 +80,9 @@ class Process(greenlet):
     turn: int = 0
     cpu_seconds: float = 0.0
 
-    def harm(self, what: str) -> None:
+    def harm(self, cause: str) -> None:
         """Note that something disturbed this process."""
-        self.harmed = self.harmed or what
+        self.harmed = self.harmed or cause
 
     def end(self, outcome: Any) -> None:
         """The process is over; only the first call counts."""
@@ -146,13 +146,13 @@ class Scheduler:
 
     @property
     def is_any_frozen(self) -> bool:
-        return any(each.frozen_until > self.now and not each.ended for each in self.processes)
+        return any(process.frozen_until > self.now and not process.ended for process in self.processes)
 
-    def kill(self, process: Process, what: str = "kill -9") -> None:
+    def kill(self, process: Process, cause: str = "kill -9") -> None:
         """End a process at once."""
         if process.ended:
             return
-        process.harm(what)
+        process.harm(cause)
         process.stopped = process.killed = True
         if process is not getcurrent():
             self.at(self.now, partial(_throw, process))

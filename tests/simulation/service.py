@@ -28,17 +28,17 @@ ATTEMPT_SECONDS = 30.0
 HURRIED_SECONDS = 5.0
 MAX_WAIT_SECONDS = 60.0
 NO_EFFECT: dict[str, Callable[[str], WorkflowError]] = {
-    "refused": lambda what: TransportError(f"{what}: the connection was refused", sent=False),
-    "reset": lambda what: TransportError(f"{what}: the connection was reset", sent=True),
-    "429": lambda what: RateLimitError(f"{what}: 429", status=429, retry_after=30.0),
-    "503": lambda what: ServerError(f"{what}: 503", status=503),
-    "403": lambda what: AuthenticationError(f"{what}: 403", status=403),
-    "404": lambda what: NotFoundError(f"{what}: 404", status=404),
+    "refused": lambda operation: TransportError(f"{operation}: the connection was refused", sent=False),
+    "reset": lambda operation: TransportError(f"{operation}: the connection was reset", sent=True),
+    "429": lambda operation: RateLimitError(f"{operation}: 429", status=429, retry_after=30.0),
+    "503": lambda operation: ServerError(f"{operation}: 503", status=503),
+    "403": lambda operation: AuthenticationError(f"{operation}: 403", status=403),
+    "404": lambda operation: NotFoundError(f"{operation}: 404", status=404),
 }
 """Errors of calls that the service did not process."""
 AFTER_EFFECT: dict[str, Callable[[str], WorkflowError]] = {
-    "answer lost": lambda what: TransportError(f"{what}: no answer", sent=True),
-    "503 after": lambda what: ServerError(f"{what}: 503", status=503),
+    "answer lost": lambda operation: TransportError(f"{operation}: no answer", sent=True),
+    "503 after": lambda operation: ServerError(f"{operation}: 503", status=503),
 }
 """Errors of calls that it did process."""
 FAULTS = (
@@ -76,11 +76,11 @@ class Hook:
 
     def get_inbox(self, inbox: str) -> dict[str, Any]:
         def effect(process: Process, sent_at: float) -> dict[str, Any]:
-            found = self.world.store.inboxes.get(self._id_of(inbox))
-            return {"id": found.id, "status": found.status}
+            stored_inbox = self.world.store.inboxes.get(self._id_of(inbox))
+            return {"id": stored_inbox.id, "status": stored_inbox.status}
 
-        found: dict[str, Any] = self._call("get", effect, inbox[:8])
-        return found
+        answer: dict[str, Any] = self._call("get", effect, inbox[:8])
+        return answer
 
     def lease_messages(
         self, inbox: str, lease_limit: int = 10, lease_seconds: int = 300, *, patient: bool = True
@@ -114,79 +114,81 @@ class Hook:
     ) -> dict[str, Any]:
         return self._end("release", inbox, lease_id, message_ids)
 
-    def _end(self, what: str, inbox: str, lease_id: str, ids: Sequence[str] | None) -> dict[str, Any]:
+    def _end(self, operation: str, inbox: str, lease_id: str, ids: Sequence[str] | None) -> dict[str, Any]:
         world = self.world
         ledger, issuer = world.ledger, world.process
-        end = getattr(world.store.messages, what)
-        ledger.end_issued(issuer, what, lease_id, ids)
+        end = getattr(world.store.messages, operation)
+        ledger.end_issued(issuer, operation, lease_id, ids)
 
         def effect(process: Process, sent_at: float) -> Any:
             answer = end(self._id_of(inbox), lease_id, ids)
-            if what == "acknowledge":
-                ledger.acknowledged(process, inbox, lease_id, [each["id"] for each in answer["results"]])
+            if operation == "acknowledge":
+                ledger.acknowledged(
+                    process, inbox, lease_id, [message["id"] for message in answer["results"]]
+                )
             return answer
 
         try:
-            answer: dict[str, Any] = self._call(what, effect, f"{lease_id} {list(ids or ['all'])}")
+            answer: dict[str, Any] = self._call(operation, effect, f"{lease_id} {list(ids or ['all'])}")
         except LeaseExpiredError:
-            ledger.end_answered(issuer, what, lease_id, ids, None)
+            ledger.end_answered(issuer, operation, lease_id, ids, None)
             raise
         except WorkflowError as error:
-            ledger.end_answered(issuer, what, lease_id, ids, error)
+            ledger.end_answered(issuer, operation, lease_id, ids, error)
             raise
-        ledger.end_answered(issuer, what, lease_id, ids, None)
+        ledger.end_answered(issuer, operation, lease_id, ids, None)
         return answer
 
     def _id_of(self, inbox: str) -> str:
         return self.world.inbox_ids.get(inbox, inbox)
 
     def _call(
-        self, what: str, effect: Callable[[Process, float], Any], shown: str, patient: bool = True
+        self, operation: str, effect: Callable[[Process, float], Any], details: str, patient: bool = True
     ) -> dict[str, Any] | Any:
         """One call: it takes time, and may fail before or after its effect."""
         world = self.world
         process, fault = world.process, world.draw_service_fault()
         if fault == "waits" and patient and not self.is_hurried:
-            self._wait_at_rate_gate(what, process)
+            self._wait_at_rate_gate(operation, process)
         sent_at = world.scheduler.now
         world.pause(self._seconds())
         if world.away:
-            fault = "refused" if "service" in world.away else "503" if what in world.away else fault
+            fault = "refused" if "service" in world.away else "503" if operation in world.away else fault
         if fault in NO_EFFECT:
-            self._harm(what, fault)
-            process.seen.source_in_trouble |= fault in ("403", "404")
-            world.note(process, f"{what} {shown}", fault)
-            raise NO_EFFECT[fault](what)
+            self._harm(operation, fault)
+            process.knowledge.source_in_trouble |= fault in ("403", "404")
+            world.note(process, f"{operation} {details}", fault)
+            raise NO_EFFECT[fault](operation)
         try:
             result = effect(process, sent_at)
         except ServiceError as error:
-            world.note(process, f"{what} {shown}", error.code)
-            raise raised(what, error) from None
+            world.note(process, f"{operation} {details}", error.code)
+            raise client_error(operation, error) from None
         if fault == "slow" and not self.is_hurried:
             seconds = world.random.uniform(5.0, ATTEMPT_SECONDS - 6.0)
-            process.harm(f"{what}: slow")
+            process.harm(f"{operation}: slow")
             process.delayed_until = world.scheduler.now + seconds
             world.pause(seconds)
         elif (fault and fault != "waits") or world.random.random() < 0.3:
             world.pause(self._seconds())
         if fault in AFTER_EFFECT:
-            self._harm(what, fault)
-            world.note(process, f"{what} {shown}", f"{fault} ({shortened(result)})")
-            raise AFTER_EFFECT[fault](what)
+            self._harm(operation, fault)
+            world.note(process, f"{operation} {details}", f"{fault} ({shortened(result)})")
+            raise AFTER_EFFECT[fault](operation)
         if world.lines is not None:
-            world.note(process, f"{what} {shown}", shortened(result))
+            world.note(process, f"{operation} {details}", shortened(result))
         return result
 
-    def _harm(self, what: str, fault: str) -> None:
+    def _harm(self, operation: str, fault: str) -> None:
         # A failed acknowledgement keeps no message from its run.
-        if what != "acknowledge":
-            self.world.process.harm(f"{what}: {fault}")
+        if operation != "acknowledge":
+            self.world.process.harm(f"{operation}: {fault}")
 
-    def _wait_at_rate_gate(self, what: str, process: Process) -> None:
+    def _wait_at_rate_gate(self, operation: str, process: Process) -> None:
         """Wait before a request is sent, so that a lease that waited is as long as any other."""
         seconds = self.world.random.uniform(10.0, MAX_WAIT_SECONDS)
-        if what != "lease":
-            process.harm(f"{what}: waits")
+        if operation != "lease":
+            process.harm(f"{operation}: waits")
         process.delayed_until = self.world.scheduler.now + seconds
         self.world.pause(seconds)
 
@@ -200,17 +202,17 @@ def _forget_counts(answer: dict[str, Any]) -> None:
         message["message_attributes"] = {**message["message_attributes"], "lease_count": None}
 
 
-def raised(what: str, error: ServiceError) -> WorkflowError:
+def client_error(operation: str, error: ServiceError) -> WorkflowError:
     """The exception of the client for an answer of the rules."""
     if error.code == "lease_expired":
-        return LeaseExpiredError(what, status=400, code=error.code)
+        return LeaseExpiredError(operation, status=400, code=error.code)
     if error.code == "paused":
-        paused = InboxPausedError(what, status=409)
+        paused = InboxPausedError(operation, status=409)
         paused.paused_reason = "user"
         return paused
     if error.status == 404:
-        return NotFoundError(what, status=404)
-    return InvalidRequestError(f"{what}: {error}", status=error.status)
+        return NotFoundError(operation, status=404)
+    return InvalidRequestError(f"{operation}: {error}", status=error.status)
 
 
 def shortened(result: Any) -> Any:
@@ -218,6 +220,8 @@ def shortened(result: Any) -> Any:
     if not isinstance(result, dict):
         return result
     if "results" in result:
-        ids = [f"{each['id']}#{each['message_attributes']['lease_count']}" for each in result["results"]]
+        ids = [
+            f"{message['id']}#{message['message_attributes']['lease_count']}" for message in result["results"]
+        ]
         return f"{result.get('lease_id') or ''} {ids}"
     return result.get("status")

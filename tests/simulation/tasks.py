@@ -43,7 +43,7 @@ def check(payload: Any) -> None:
         process: Any = getcurrent()
         clock.sleep(seconds)
         process.cpu_seconds += seconds
-        process.seen.has_checked(clock.now())
+        process.knowledge.has_checked(clock.now())
     _CHECK(payload)
 
 
@@ -139,8 +139,8 @@ class Try:
         if plan.dead_letter_dag_id is not None:
             rules = DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
         limits = Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
-        given: Any = hook, self.inbox, routes, TaskRuns(ti), limits
-        dispatcher = Dispatcher(*given, attempt=ti.try_number, check_payload=check, dead_letter_rules=rules)
+        parts: Any = hook, self.inbox, routes, TaskRuns(ti), limits
+        dispatcher = Dispatcher(*parts, attempt=ti.try_number, check_payload=check, dead_letter_rules=rules)
 
         def on_kill() -> None:
             dispatcher.task.kill(self.inbox)

@@ -13,8 +13,8 @@ from airflow_provider_workflow.emulator.clock import Clock as RulesClock
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 from tests.simulation.airflow import WORKING, Airflow
-from tests.simulation.held import Key, key_of
 from tests.simulation.keys import business_key
+from tests.simulation.knowledge import Key, key_of
 from tests.simulation.ledger import Ledger
 from tests.simulation.listeners import Listener
 from tests.simulation.plan import KILLER, NORMAL, POISON, Episode, Plan, PlannedMessage, message_of
@@ -74,14 +74,14 @@ class Scene:
         assert isinstance(process, Process)
         return process
 
-    def kill(self, process: Process, what: str) -> None:
+    def kill(self, process: Process, cause: str) -> None:
         """
         End the running process at once.
 
         :raises Killed: always.
         """
-        self.note(process, "is killed by", what)
-        self.scheduler.kill(process, f"killed by {what}")
+        self.note(process, "is killed by", cause)
+        self.scheduler.kill(process, f"killed by {cause}")
         raise Killed
 
     def note(self, process: Process | None, call: str, result: object) -> None:
@@ -128,8 +128,8 @@ class World(Scene):
         """Leave nothing for the garbage collection, which takes longer."""
         for process in self.scheduler.processes:
             vars(process).clear()
-        for each in (self.ledger, self.airflow, self.store, self.scheduler, self):
-            vars(each).clear()
+        for part in (self.ledger, self.airflow, self.store, self.scheduler, self):
+            vars(part).clear()
 
     def _set_up(self) -> None:
         for name, kinds in zip(INBOXES, self.plan.inboxes, strict=False):
@@ -150,24 +150,24 @@ class World(Scene):
 
     def _put(self, message: PlannedMessage) -> None:
         for inbox_id in self.inbox_ids.values():
-            put = self.store.messages.put(inbox_id, [dict(message.payload)], ids=[message.message_id])
-            if put:
+            new_ids = self.store.messages.put(inbox_id, [dict(message.payload)], ids=[message.message_id])
+            if new_ids:
                 self.messages[inbox_id, message.message_id] = message
                 self.put_at[inbox_id, message.message_id] = self.scheduler.now
                 self._expected += self.plan.ends(message.kind)
                 if message.count:
-                    counted = {"lease_count": message.count}
-                    self.store.messages.set_attributes(inbox_id, message.message_id, counted)
+                    attributes = {"lease_count": message.count}
+                    self.store.messages.set_attributes(inbox_id, message.message_id, attributes)
                 self.note(None, f"put {message.message_id}", message.kind)
 
     def _begin(self, episode: Episode) -> None:
-        self.note(None, f"{episode.dag_id or 'service'}", episode.what)
-        if episode.what in ("service", "acknowledge"):
-            self.away.add(episode.what)
-        elif episode.what == "inbox":
+        self.note(None, f"{episode.dag_id or 'service'}", episode.fault)
+        if episode.fault in ("service", "acknowledge"):
+            self.away.add(episode.fault)
+        elif episode.fault == "inbox":
             self.store.inboxes.pause(self.inbox_ids[INBOXES[0]])
         else:
-            self.airflow.states[episode.dag_id] = episode.what
+            self.airflow.states[episode.dag_id] = episode.fault
 
     def run_was_created(self, dag_id: str, number: int) -> None:
         """Break a target that worked until now."""
@@ -179,10 +179,10 @@ class World(Scene):
     def _end(self, episode: Episode) -> None:
         if self.is_quiet:
             return
-        self.note(None, f"{episode.dag_id or 'service'}", f"no longer: {episode.what}")
-        if episode.what in ("service", "acknowledge"):
-            self.away.discard(episode.what)
-        elif episode.what == "inbox":
+        self.note(None, f"{episode.dag_id or 'service'}", f"no longer: {episode.fault}")
+        if episode.fault in ("service", "acknowledge"):
+            self.away.discard(episode.fault)
+        elif episode.fault == "inbox":
             if self.store.inboxes.get(self.inbox_ids[INBOXES[0]]).status == "paused":
                 self.store.inboxes.resume(self.inbox_ids[INBOXES[0]])
         else:
@@ -227,13 +227,13 @@ class World(Scene):
         """Note, from time to time, which messages are delivered no more."""
         states: dict[Key, set[str]] = defaultdict(set)
         for inbox_id in self.inbox_ids.values():
-            for each in self.store.messages.queue(inbox_id).live.values():
-                states[inbox_id, str(each.id)].add(each.status)
+            for message in self.store.messages.queue(inbox_id).live.values():
+                states[inbox_id, str(message.id)].add(message.status)
         self.quarantined = sum(
-            found == {"quarantined"}
+            statuses == {"quarantined"}
             and key not in self.ledger.done
             and self.plan.ends(self.messages[key].kind)
-            for key, found in states.items()
+            for key, statuses in states.items()
         )
         self.scheduler.after(LOOK_SECONDS, self._look_for_quarantined)
 
@@ -276,7 +276,7 @@ class World(Scene):
         most = self.plan.max_unfinished_runs
         if most is None:
             return float("inf")
-        return min(most - self.airflow.unfinished(each) for each in self.plan.dag_ids)
+        return min(most - self.airflow.unfinished(dag_id) for dag_id in self.plan.dag_ids)
 
     def still_leased(self, inbox_id: str, lease_id: str) -> list[str]:
         """Messages that a lease still holds."""
@@ -288,10 +288,10 @@ class World(Scene):
 
     def latency(self) -> float:
         """Seconds until a call reaches what it calls, or its answer comes back."""
-        drawn = self.random.random()
-        if drawn < 0.7:
-            return drawn * 0.3 * self.plan.pace
-        return (drawn if drawn < 0.95 else (drawn - 0.95) * 100.0) * self.plan.pace
+        draw = self.random.random()
+        if draw < 0.7:
+            return draw * 0.3 * self.plan.pace
+        return (draw if draw < 0.95 else (draw - 0.95) * 100.0) * self.plan.pace
 
     def draw_service_fault(self) -> str | None:
         if self.is_quiet or self.random.random() >= self.plan.service_faults:
