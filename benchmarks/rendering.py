@@ -11,7 +11,7 @@ from benchmarks.results import Row, alone
 from tests.page.fake_api import FakeAPI, inbox, message
 from tests.page.host import airflow_ui, serving
 from tests.page.steps import at
-from tools.browser import installed, launched, opened
+from tools.browser import browser_path, launch, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -55,18 +55,18 @@ def run(*, quick: bool) -> list[Row]:
 
     :raises RuntimeError: there is no browser, or Airflow has no UI.
     """
-    path, ui = installed(), airflow_ui()
+    path, ui = browser_path(), airflow_ui()
     if path is None or ui is None:
         raise RuntimeError("The page is measured in Chromium: install it (on Debian: apt install chromium)")
     rounds = 3 if quick else 30
-    with launched(path) as browser, serving(ui, FakeAPI()) as host, opened(browser, 1400, 900) as page:
+    with launch(path) as browser, serving(ui, FakeAPI()) as host, opened(browser, 1400, 900) as page:
         measured = {
             f"{INBOXES} inboxes, scrolled": _scrolled(page, host, rounds),
             f"{MESSAGES} messages, filtered": _filtered(page, host, rounds),
         }
     return [
-        alone(f"page Inboxes: {what}", "ms", samples, at_most=AT_MOST_MS)
-        for what, samples in measured.items()
+        alone(f"page Inboxes: {title}", "ms", samples, at_most=AT_MOST_MS)
+        for title, samples in measured.items()
     ]
 
 

@@ -11,7 +11,7 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 def lacking(item: pytest.Item) -> list[str]:
     """What a test needs that came with a newer Airflow."""
     needs = [mark.args for mark in item.iter_markers("since")]
-    return [f"{what} came with Airflow {x}.{y}" for x, y, what in needs if airflow_release() < (x, y)]
+    return [f"{feature} came with Airflow {x}.{y}" for x, y, feature in needs if airflow_release() < (x, y)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -48,27 +48,27 @@ def entries_of(home: Path) -> Iterator[Entry]:
 
 def entries(file: str, text: str) -> Iterator[Entry]:
     """The entries of one log."""
-    level, held = "info", ""
+    level, entry_text = "info", ""
     for line in _COLOUR.sub("", text).splitlines():
         begun = _level(line)
         if begun is None and line.startswith(_TRACEBACK) and level not in ALARMING:
             begun = "error"
         if begun is None:
-            held += f"\n{line}"
+            entry_text += f"\n{line}"
             continue
-        if held:
-            yield Entry(file, level, held)
-        level, held = begun, line
-    if held:
-        yield Entry(file, level, held)
+        if entry_text:
+            yield Entry(file, level, entry_text)
+        level, entry_text = begun, line
+    if entry_text:
+        yield Entry(file, level, entry_text)
 
 
 def _level(line: str) -> str | None:
     """The level of the entry that this line begins; None where the line belongs to the entry before."""
     if line.startswith("{"):
         return _level_of_json(line)
-    if found := _OF_AIRFLOW.match(line) or _OF_UVICORN.match(line):
-        return found[1].lower()
+    if match := _OF_AIRFLOW.match(line) or _OF_UVICORN.match(line):
+        return match[1].lower()
     return "warning" if _OF_PYTHON.match(line) else None
 
 

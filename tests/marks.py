@@ -25,30 +25,30 @@ class Marks:
         for kind in KINDS:
             self.add(kind, f"{MARK}{kind}-")
 
-    def new(self, what: str) -> str:
+    def new(self, kind: str) -> str:
         """Make a secret that is told from all others, and hold awkward signs."""
         core = secrets.token_hex(16)
-        self.add(what, core)
-        return f"{what}{AWKWARD}{core}"
+        self.add(kind, core)
+        return f"{kind}{AWKWARD}{core}"
 
-    def add(self, what: str, value: str) -> str:
+    def add(self, kind: str, value: str) -> str:
         """
         Look for this secret as well.
 
-        :param what: named in the place of the secret where it is found.
+        :param kind: named in the place of the secret where it is found.
         :raises ValueError: it is so short that it could be anything, or has signs that are escaped.
         """
         if not re.fullmatch(r"[A-Za-z0-9_-]{14,}", value):
-            raise ValueError(f"{what} cannot be looked for")
-        self._needles[value.encode()] = what
+            raise ValueError(f"{kind} cannot be looked for")
+        self._needles[value.encode()] = kind
         for part in _in_base64(value.encode()):
-            self._needles[part] = f"{what}, in base64"
+            self._needles[part] = f"{kind}, in base64"
         return value
 
-    def found(self, content: bytes | str) -> list[str]:
+    def kinds_in(self, content: bytes | str) -> list[str]:
         """What is in a text; never the secrets themselves, as this ends in the report of a test."""
         text = content.encode(errors="surrogatepass") if isinstance(content, str) else content
-        return sorted({what for needle, what in self._needles.items() if needle in text})
+        return sorted({kind for needle, kind in self._needles.items() if needle in text})
 
 
 def _in_base64(value: bytes) -> set[bytes]:

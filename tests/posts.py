@@ -43,7 +43,7 @@ class Posts:
 
 
 @contextmanager
-def kept_posts() -> Iterator[Posts]:
+def post_server() -> Iterator[Posts]:
     """Start the server on a free port of 127.0.0.1; it ends with the block."""
 
     class Handler(BaseHTTPRequestHandler):

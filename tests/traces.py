@@ -13,23 +13,23 @@ OURS = str(Path(airflow_provider_workflow.__file__).parent)
 
 def chain(error: BaseException) -> list[BaseException]:
     """An error and all that it came from, what is not shown in a traceback (``from None``) included."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
     waiting: list[object] = [error]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, BaseException) and each not in found:
-            found.append(each)
-            waiting += [each.__cause__, each.__context__, *each.args, *getattr(each, "exceptions", ())]
-    return found
+        cause = waiting.pop()
+        if isinstance(cause, BaseException) and cause not in errors:
+            errors.append(cause)
+            waiting += [cause.__cause__, cause.__context__, *cause.args, *getattr(cause, "exceptions", ())]
+    return errors
 
 
 def texts(error: BaseException) -> str:
     """What an error, and all that it came from, say in any way. A traceback says no more."""
-    told = [(str(each), repr(each), repr(each.args), repr(vars(each))) for each in chain(error)]
-    return "\n".join(text for each in told for text in each)
+    texts_of_links = [(str(link), repr(link), repr(link.args), repr(vars(link))) for link in chain(error)]
+    return "\n".join(text for link_texts in texts_of_links for text in link_texts)
 
 
-def told(error: BaseException, secrets: Collection[str]) -> list[str]:
+def secrets_in(error: BaseException, secrets: Collection[str]) -> list[str]:
     """Where an error shows secrets: in its texts, in what it came from, in the frames it passed through."""
     places = (("its texts", texts(error)), *variables(error))
     return [place for place, text in places if any(secret in text for secret in secrets)]
@@ -37,8 +37,8 @@ def told(error: BaseException, secrets: Collection[str]) -> list[str]:
 
 def variables(error: BaseException) -> Iterator[tuple[str, str]]:
     """Each local variable of a frame of ours that an error passed through: where it is, and its ``repr``."""
-    for each in chain(error):
-        for frame, _ in walk_tb(each.__traceback__):
+    for link in chain(error):
+        for frame, _ in walk_tb(link.__traceback__):
             code = frame.f_code
             if code.co_filename.startswith(OURS):
                 place = f"{Path(code.co_filename).relative_to(OURS)}, {code.co_name}"

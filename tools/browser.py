@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 90.0
 """Timeout of waits on a page."""
 
 
-def installed() -> str | None:
+def browser_path() -> str | None:
     """The path of a browser; None if none is installed."""
     return next((path for command in COMMANDS if (path := shutil.which(command)) and _starts(path)), None)
 
@@ -30,7 +30,7 @@ def _starts(path: str) -> bool:
 
 
 @contextmanager
-def launched(path: str) -> Iterator[Browser]:
+def launch(path: str) -> Iterator[Browser]:
     """A running browser, closed at the end of the context."""
     from playwright.sync_api import sync_playwright
 

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 from rich.console import Console
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tools.browser import Visit, installed, launched, opened
+from tools.browser import Visit, browser_path, launch, opened
 from tools.demo import ENVIRONMENT, HANDLER, INBOX, LISTENER, PAGE, ROOT
 from tools.demo_messages import Messages, Verdict, order
 from tools.demo_view import table
@@ -49,11 +49,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make screenshots", description=__doc__)
     parser.add_argument("--to", type=Path, default=PICTURES, help="directory in which to store them")
     pictures = parser.parse_args().to
-    path = installed()
+    path = browser_path()
     if path is None:
         raise SystemExit("No browser is installed. On Debian and Ubuntu: apt install chromium")
     pictures.mkdir(exist_ok=True)
-    with _working() as (service, airflow), launched(path) as browser:
+    with _working() as (service, airflow), launch(path) as browser:
         messages = Messages(service, airflow.api, INBOX, HANDLER)
         for size in BURSTS:
             _work_through(airflow, messages, size)

@@ -78,17 +78,17 @@ class Plan:
     @classmethod
     def of_environment(cls) -> Plan:
         names = ("MESSAGES", "MINUTES", "SEED", "KILLS", "INBOXES", "MEMORY", "SIZE", "KILLERS")
-        chosen = {name: os.environ.get(name) or "" for name in names}
-        messages = int(chosen["MESSAGES"] or 300)
+        variables = {name: os.environ.get(name) or "" for name in names}
+        messages = int(variables["MESSAGES"] or 300)
         return cls(
             messages=messages,
-            minutes=float(chosen["MINUTES"] or max(4, messages / MESSAGES_PER_MINUTE)),
-            seed=int(chosen["SEED"] or secrets.randbelow(10**6)),
-            kills=int(chosen["KILLS"] or 0),
-            recipes=tuple(chosen["INBOXES"].split()),
-            memory=int(chosen["MEMORY"] or 0),
-            size=int(chosen["SIZE"] or 0),
-            killers=chosen["KILLERS"] == "1",
+            minutes=float(variables["MINUTES"] or max(4, messages / MESSAGES_PER_MINUTE)),
+            seed=int(variables["SEED"] or secrets.randbelow(10**6)),
+            kills=int(variables["KILLS"] or 0),
+            recipes=tuple(variables["INBOXES"].split()),
+            memory=int(variables["MEMORY"] or 0),
+            size=int(variables["SIZE"] or 0),
+            killers=variables["KILLERS"] == "1",
         )
 
     @property
@@ -100,7 +100,7 @@ class Plan:
         """
         if self.memory:
             return 100
-        per_second = self.messages / (self.minutes * 60 * len(self.chosen))
+        per_second = self.messages / (self.minutes * 60 * len(self.chosen_recipes))
         return max(2, math.ceil(per_second * 4 * LATENCY_SECONDS * 2))
 
     @property
@@ -109,9 +109,9 @@ class Plan:
         return max(SECONDS_BETWEEN_ACTS, self.minutes * 60 * KILLS_PER_ACT / (self.kills or math.inf))
 
     @property
-    def chosen(self) -> list[Recipe]:
+    def chosen_recipes(self) -> list[Recipe]:
         """The recipes to try."""
-        return [each for each in RECIPES if not self.recipes or each.inbox in self.recipes]
+        return [recipe for recipe in RECIPES if not self.recipes or recipe.inbox in self.recipes]
 
     @property
     def command(self) -> str:
@@ -125,20 +125,20 @@ class Plan:
         return " ".join(["make crash-test", *words])
 
 
-def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
+def crash(plan: Plan, topology: Topology, home: Path) -> bool:
     """Do it; whether every promise was kept."""
-    announce(plan, chosen)
+    announce(plan, topology)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         service = Service(listener.getsockname()[1])
-    recipes, holding = plan.chosen, Holding(home / "held")
-    with running(plan, chosen, service, home) as airflow:
+    recipes, holding = plan.chosen_recipes, Holding(home / "held")
+    with running(plan, topology, service, home) as airflow:
         airflow.wait_for_dags(DAG_IDS)
         accounts = {recipe: Account(recipe.name, {}) for recipe in recipes}
         scene = Scene(airflow, service, home / "worked", accounts, plan.size, plan.killers)
         # A recipe that does nothing even when nobody disturbs it would be a fault of this test.
         for recipe in recipes:
             scene.put(recipe, -1)
-        assert scene.settles(UNDISTURBED_SECONDS, recipes), table(scene.counted().values())
+        assert scene.settles(UNDISTURBED_SECONDS, recipes), table(scene.current_accounts().values())
         memory = Memory(airflow)
         with Saboteur(
             *(airflow, service, plan.seed, plan.seconds_between_acts, LEASE_SECONDS + 10),
@@ -153,7 +153,7 @@ def crash(plan: Plan, chosen: Topology, home: Path) -> bool:
                 QUIET_SECONDS + SECONDS_PER_MESSAGE * plan.messages, recipes, Traffic(scene, recipes)
             )
             saboteur.check()
-        accounts = scene.counted()
+        accounts = scene.current_accounts()
     return report(plan, accounts, saboteur, memory)
 
 
@@ -174,9 +174,9 @@ class Traffic:
         print("The targets are fixed")
 
     def __call__(self) -> None:
-        counted = self._scene.counted()
+        accounts = self._scene.current_accounts()
         for recipe in self._recipes:
-            account = counted[recipe]
+            account = accounts[recipe]
             # Not for runs that are only queued: what is to be decided has no run yet. And not while messages
             # wait: those whose leases end would be before them.
             if account.lost > account.unfinished and not account.waiting:
@@ -191,20 +191,20 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memo
     print(f"{sum(saboteur.done.values())} acts of sabotage, {saboteur.restarts} restarts, seed {plan.seed}:")
     for act, times in sorted(saboteur.done.items()):
         print(f"  {times:4} {act}")
-    kept = all(recipe.kept(account) for recipe, account in accounts.items())
-    print("Every promise was kept." if kept else "A PROMISE WAS BROKEN.")
+    all_kept = all(recipe.is_kept(account) for recipe, account in accounts.items())
+    print("Every promise was kept." if all_kept else "A PROMISE WAS BROKEN.")
     lost = sum(account.lost for account in accounts.values())
     sound = sum(account.sound_dead_letters for account in accounts.values())
     twice = sum(account.duplicates for recipe, account in accounts.items() if recipe.once)
-    put = sum(len(account.put) for account in accounts.values())
+    message_count = sum(len(account.put) for account in accounts.values())
     acts = f"{saboteur.kills} kills of processes that held messages, among {saboteur.done.total()} acts"
-    result = f"{put} messages, {acts}: {lost} lost, {twice} twice, {sound} sound ones dead letters"
+    result = f"{message_count} messages, {acts}: {lost} lost, {twice} twice, {sound} sound ones dead letters"
     record("crash test", f"{result}. MB, first and last third: {memory.summary()}", plan.command)
-    return kept
+    return all_kept
 
 
-def announce(plan: Plan, chosen: Topology) -> None:
-    print(f"Topology: {chosen.name}")
+def announce(plan: Plan, topology: Topology) -> None:
+    print(f"Topology: {topology.name}")
     print(f"{plan.messages} messages over {plan.minutes:g} minutes")
     print(f"Leases of {plan.lease_limit} messages for {LEASE_SECONDS} s")
     print(f"The service answers leases and acknowledgements {LATENCY_SECONDS} s late")
@@ -215,7 +215,7 @@ def announce(plan: Plan, chosen: Topology) -> None:
 
 
 @contextmanager
-def running(plan: Plan, chosen: Topology, service: Service, home: Path) -> Iterator[LocalAirflow]:
+def running(plan: Plan, topology: Topology, service: Service, home: Path) -> Iterator[LocalAirflow]:
     """The whole of it: Airflow and, beside its processes, the emulator."""
     worked = home / "worked"
     worked.mkdir()
@@ -229,12 +229,12 @@ def running(plan: Plan, chosen: Topology, service: Service, home: Path) -> Itera
         "AIRFLOW__WORKFLOW__OBSERVERS": PATH,
     }
     connections = {"workflow_default": service.connection_json()}
-    airflow = chosen.airflow(home, dags_folder, connections, env, quick=False)
+    airflow = topology.airflow(home, dags_folder, connections, env, quick=False)
     state = str(home / "emulator.db")
     with airflow:
         airflow.start_process(
             NAME,
-            service.arguments(state, [each.inbox for each in RECIPES]),
+            service.arguments(state, [recipe.inbox for recipe in RECIPES]),
             "airflow_provider_workflow.emulator",
         )
         service.slow_down()

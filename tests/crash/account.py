@@ -113,19 +113,19 @@ def table(accounts: Collection[Account]) -> str:
     """The accounts as lines of text."""
     rows = [
         {
-            "recipe": each.recipe,
-            "messages": len(each.put),
-            "lost": each.lost,
-            "duplicates": each.duplicates,
-            "dead letters": each.dead_letters,
-            "of them sound": each.sound_dead_letters,
-            "changed": each.changed,
-            "unfinished": each.unfinished,
-            "quarantined": each.quarantined,
-            "redeliveries": each.redeliveries,
-            "most attempts": each.most_attempts,
-            "longest delay (s)": round(each.longest_delay),
+            "recipe": account.recipe,
+            "messages": len(account.put),
+            "lost": account.lost,
+            "duplicates": account.duplicates,
+            "dead letters": account.dead_letters,
+            "of them sound": account.sound_dead_letters,
+            "changed": account.changed,
+            "unfinished": account.unfinished,
+            "quarantined": account.quarantined,
+            "redeliveries": account.redeliveries,
+            "most attempts": account.most_attempts,
+            "longest delay (s)": round(account.longest_delay),
         }
-        for each in accounts
+        for account in accounts
     ]
     return str(tabulate(rows, headers="keys", tablefmt="plain"))

@@ -22,9 +22,9 @@ def observe(event: Any) -> None:
     if event.what == "leased" and event.count:
         _held[event.lease_id] = set(event.message_ids)
     elif event.what in ("acknowledged", "released") and event.error is None:
-        left = _held.pop(event.lease_id, set()) - set(event.message_ids)
-        if left:
-            _held[event.lease_id] = left
+        remaining = _held.pop(event.lease_id, set()) - set(event.message_ids)
+        if remaining:
+            _held[event.lease_id] = remaining
     else:
         return
     file = Path(os.environ[VARIABLE]) / str(os.getpid())

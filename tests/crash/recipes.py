@@ -32,10 +32,10 @@ class Recipe:
     dead_letter_dag_id: str | None = None
     checks: bool = False
 
-    def kept(self, account: Account) -> bool:
+    def is_kept(self, account: Account) -> bool:
         """Whether what it promises was kept."""
-        done = account.lost == account.unfinished == 0 and (account.duplicates == 0 or not self.once)
-        return done and not account.changed and not (self.dead_letter_dag_id and account.quarantined)
+        is_done = account.lost == account.unfinished == 0 and (account.duplicates == 0 or not self.once)
+        return is_done and not account.changed and not (self.dead_letter_dag_id and account.quarantined)
 
 
 def runs_of(dag_id: str, *, once_per_key: bool = False) -> Count:
@@ -49,7 +49,7 @@ def runs_of(dag_id: str, *, once_per_key: bool = False) -> Count:
 
 def work_done(account: Account, _: AirflowAPI, worked: Path) -> None:
     """Count the messages whose work was done, however often."""
-    account.done.update(each.name for each in worked.iterdir() if each.name in account.put)
+    account.done.update(file.name for file in worked.iterdir() if file.name in account.put)
 
 
 def deliveries_of(asset: str) -> Count:

@@ -128,7 +128,7 @@ class Saboteur:
             self._kill([pid])
             self.done["task process that holds messages: kill -9"] += 1
             return
-        name = self._random.choices(names, [PART_WEIGHTS[_kind(each)] for each in names])[0]
+        name = self._random.choices(names, [PART_WEIGHTS[_kind(part_name)] for part_name in names])[0]
         part, pids = self._random.choice(self._parts(name))
         action = self._random.choices(list(ACTIONS), list(ACTIONS.values()))[0]
         if action == "stop and continue":
@@ -161,8 +161,8 @@ class Saboteur:
             return
         for pid in self._holding.pids():
             with contextlib.suppress(psutil.Error):
-                taken = psutil.Process(pid).memory_info().rss / 2**20
-                if _is_task(pid) and taken > self._memory:
+                megabytes = psutil.Process(pid).memory_info().rss / 2**20
+                if _is_task(pid) and megabytes > self._memory:
                     self._kill([pid])
                     self.done["task process: killed for its memory"] += 1
 

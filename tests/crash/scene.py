@@ -59,17 +59,17 @@ class Scene:
         while (began := time.monotonic()) < deadline:
             time.sleep(pause)
             try:
-                counted = self.counted()
+                accounts = self.current_accounts()
             except (requests.RequestException, AirflowAPIError):
                 continue  # something is being started again
             # The API server that lists all runs starts new ones too.
             pause = max(LOOK_SECONDS, 2 * (time.monotonic() - began - pause))
-            if all(counted[recipe].lost == counted[recipe].unfinished == 0 for recipe in recipes):
+            if all(accounts[recipe].lost == accounts[recipe].unfinished == 0 for recipe in recipes):
                 return True
             meanwhile()
         return False
 
-    def counted(self) -> dict[Recipe, Account]:
+    def current_accounts(self) -> dict[Recipe, Account]:
         """The accounts as things are now."""
         return {recipe: self._count(recipe, account) for recipe, account in self.accounts.items()}
 

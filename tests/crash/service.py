@@ -89,8 +89,8 @@ class Service:
         for lease in self.summary(inbox)["leases"]:
             until = datetime.fromisoformat(lease["leased_until"]).timestamp()
             if until - time.time() > longer_than:
-                which = {"inbox": inbox, "lease_id": lease["lease_id"]}
-                ended += self._until_answered("POST", "leases/expire", which)["expired"]
+                lease_of_inbox = {"inbox": inbox, "lease_id": lease["lease_id"]}
+                ended += self._until_answered("POST", "leases/expire", lease_of_inbox)["expired"]
         return ended
 
     def _until_answered(self, method: str, path: str, body: Any = None) -> dict[str, Any]:

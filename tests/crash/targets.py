@@ -75,6 +75,6 @@ def are_whole(api: AirflowAPI) -> bool:
         if api.import_errors():
             return False
         params = [api.request("GET", f"dags/{dag_id}/details")["params"] for dag_id in DAG_IDS]
-        return all("need" not in each for each in params)
+        return all("need" not in text for text in params)
     except (requests.RequestException, AirflowAPIError):
         return False

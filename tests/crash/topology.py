@@ -78,16 +78,16 @@ def exit_code(name: str, holds: Callable[[Topology, Path], bool]) -> int:
     :param name: a part of the folder's name.
     :param holds: what to try; whether everything held.
     """
-    home, held = Path(tempfile.mkdtemp(prefix=f"workflow-{name}-")), False
+    home, promise_holds = Path(tempfile.mkdtemp(prefix=f"workflow-{name}-")), False
     try:
-        with topology() as chosen:
-            held = holds(chosen, home)
+        with topology() as topology_of_run:
+            promise_holds = holds(topology_of_run, home)
     finally:
-        if held:
+        if promise_holds:
             shutil.rmtree(home)
         else:
             print(f"What was written is in {home}")
-    return 0 if held else 1
+    return 0 if promise_holds else 1
 
 
 @contextmanager

@@ -184,15 +184,15 @@ def ended(request: pytest.FixtureRequest) -> None:
         return
 
     def argument(item: pytest.Function, name: str) -> Any:
-        if name in (given := item.callspec.params if hasattr(item, "callspec") else {}):
-            return given[name]
+        if name in (params := item.callspec.params if hasattr(item, "callspec") else {}):
+            return params[name]
         if name == "inbox":
             return open_inbox(request.getfixturevalue("emulator"), item)
         if name == "tmp_path":
             return request.getfixturevalue("tmp_path_factory").mktemp("together")
         return request.getfixturevalue(name)
 
-    of_file = [each for each in request.session.items if each.path == first.path and not lacking(each)]
+    of_file = [item for item in request.session.items if item.path == first.path and not lacking(item)]
     # SQLite has one writer at a time, and Airflow answers 500 if it waits too long for its turn.
     with ThreadPoolExecutor(AT_ONCE if os.environ.get(POSTGRES_VARIABLE) else 1) as threads:
         stash[ENDED] = {

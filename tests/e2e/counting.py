@@ -47,13 +47,13 @@ class Statsd:
 
         :param kind: "c" for counters, "g" for gauges.
         """
-        found: dict[str, list[float]] = defaultdict(list)
+        values: dict[str, list[float]] = defaultdict(list)
         for line in list(self._lines):
             if measured := re.fullmatch(r"airflow\.workflow\.([\w.]+),(.*):([\d.]+)\|" + kind, line):
                 name, tags, value = measured.groups()
                 if f"inbox={inbox}" in tags.split(","):
-                    found[name.rpartition(".")[2]].append(float(value))
-        return found
+                    values[name.rpartition(".")[2]].append(float(value))
+        return values
 
     def _listen(self) -> None:
         with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 
 
 @dataclass(frozen=True)
-class Seen:
+class ExpectedText:
     """
     A text that a task prints or returns in a run that succeeds.
 
@@ -33,7 +33,7 @@ class Example:
     :param since: the first version of Airflow that it is for.
     """
 
-    see: tuple[Seen, ...]
+    see: tuple[ExpectedText, ...]
     inbox: str | None = None
     put: tuple[Any, ...] = ()
     start: tuple[str, ...] = ()
@@ -48,8 +48,8 @@ EXAMPLES = {
     "guess_and_templates.py": Example(
         start=("suggest_workflows",),
         see=(
-            Seen("suggest_workflows", "guess", '"title": "When an order arrives in the shop'),
-            Seen("suggest_workflows", "templates", '"title": "Shop"'),
+            ExpectedText("suggest_workflows", "guess", '"title": "When an order arrives in the shop'),
+            ExpectedText("suggest_workflows", "templates", '"title": "Shop"'),
         ),
     ),
     "inbox_batches.py": Example(
@@ -57,32 +57,35 @@ EXAMPLES = {
         put=({"value": 1}, {"value": 2}),
         start=("store_measurements",),
         see=(
-            Seen("store_measurements", "store", "Measurement {id[0]}: {payload[0]}"),
-            Seen("store_measurements", "store", "Measurement {id[1]}: {payload[1]}"),
-            Seen("store_measurements", "store", '"batches": 2'),
+            ExpectedText("store_measurements", "store", "Measurement {id[0]}: {payload[0]}"),
+            ExpectedText("store_measurements", "store", "Measurement {id[1]}: {payload[1]}"),
+            ExpectedText("store_measurements", "store", '"batches": 2'),
         ),
     ),
     "inbox_dag.py": Example(
         inbox="signups",
         put=({"name": "Ada"}, {"name": "Grace"}),
-        see=(Seen("welcome", "welcome", "Welcome, Ada"), Seen("welcome", "welcome", "Welcome, Grace")),
+        see=(
+            ExpectedText("welcome", "welcome", "Welcome, Ada"),
+            ExpectedText("welcome", "welcome", "Welcome, Grace"),
+        ),
     ),
     "inbox_dead_letters.py": Example(
         inbox="payments",
         put=({"amount": 1}, {"total": 2}),
         see=(
-            Seen("handle_payment", "handle", "{payload[0]}"),
-            Seen("dead_payment", "store", "dead_payments/workflow__dead__{id[1]}__"),
-            Seen("dead_payment", "notify", "Dead letter {id[1]} (unmatched): no route takes it"),
-            Seen("dead_payment", "drop", "Replay it by hand once its DAG is corrected"),
+            ExpectedText("handle_payment", "handle", "{payload[0]}"),
+            ExpectedText("dead_payment", "store", "dead_payments/workflow__dead__{id[1]}__"),
+            ExpectedText("dead_payment", "notify", "Dead letter {id[1]} (unmatched): no route takes it"),
+            ExpectedText("dead_payment", "drop", "Replay it by hand once its DAG is corrected"),
         ),
     ),
     "inbox_events.py": Example(
         inbox="alerts",
         put=({"level": "error", "n": 1}, {"level": "error", "n": 2}),
         see=(
-            Seen("on_alerts", "handle", "Alert {id[0]}: {payload[0]}"),
-            Seen("on_alerts", "handle", "Alert {id[1]}: {payload[1]}"),
+            ExpectedText("on_alerts", "handle", "Alert {id[0]}: {payload[0]}"),
+            ExpectedText("on_alerts", "handle", "Alert {id[1]}: {payload[1]}"),
         ),
         since=(3, 3),
     ),
@@ -90,8 +93,8 @@ EXAMPLES = {
         inbox="orders",
         put=({"n": 1}, {"n": 2}),
         see=(
-            Seen("handle_order", "handle", "Order {id[0]}: {payload[0]}"),
-            Seen("handle_order", "handle", "Order {id[1]}: {payload[1]}"),
+            ExpectedText("handle_order", "handle", "Order {id[0]}: {payload[0]}"),
+            ExpectedText("handle_order", "handle", "Order {id[1]}: {payload[1]}"),
         ),
     ),
     "inbox_messages.py": Example(
@@ -99,8 +102,8 @@ EXAMPLES = {
         put=({"n": 1}, {"n": 2}),
         start=("collect_readings",),
         see=(
-            Seen("collect_readings", "work", "Reading {id[0]}: {payload[0]}"),
-            Seen("collect_readings", "work", "Reading {id[1]}: {payload[1]}"),
+            ExpectedText("collect_readings", "work", "Reading {id[0]}: {payload[0]}"),
+            ExpectedText("collect_readings", "work", "Reading {id[1]}: {payload[1]}"),
         ),
         since=(3, 3),
     ),
@@ -108,17 +111,17 @@ EXAMPLES = {
         inbox="deliveries",
         put=({"n": 1}, {"n": 2}),
         see=(
-            Seen("handle_delivery", "handle", "Delivery {id[0]}: {payload[0]}"),
-            Seen("handle_delivery", "handle", "Delivery {id[1]}: {payload[1]}"),
+            ExpectedText("handle_delivery", "handle", "Delivery {id[0]}: {payload[0]}"),
+            ExpectedText("handle_delivery", "handle", "Delivery {id[1]}: {payload[1]}"),
         ),
     ),
     "inbox_routing.py": Example(
         inbox="events",
         put=({"type": "refund"}, {"type": "payment", "amount": "1000"}, {"type": "payment", "amount": 999}),
         see=(
-            Seen("on_refund", "handle", "{payload[0]}"),
-            Seen("on_large_payment", "handle", "{payload[1]}"),
-            Seen("on_event", "handle", "{payload[2]}"),
+            ExpectedText("on_refund", "handle", "{payload[0]}"),
+            ExpectedText("on_large_payment", "handle", "{payload[1]}"),
+            ExpectedText("on_event", "handle", "{payload[2]}"),
         ),
     ),
     "inbox_work_then_acknowledge.py": Example(
@@ -126,17 +129,17 @@ EXAMPLES = {
         put=({"n": 1}, {"n": 2}),
         start=("work_then_acknowledge",),
         see=(
-            Seen("work_then_acknowledge", "work", "Invoice {id[0]}: {payload[0]}"),
-            Seen("work_then_acknowledge", "work", "Invoice {id[1]}: {payload[1]}"),
-            Seen("work_then_acknowledge", "acknowledge", '"lease_ended": 0'),
+            ExpectedText("work_then_acknowledge", "work", "Invoice {id[0]}: {payload[0]}"),
+            ExpectedText("work_then_acknowledge", "work", "Invoice {id[1]}: {payload[1]}"),
+            ExpectedText("work_then_acknowledge", "acknowledge", '"lease_ended": 0'),
         ),
     ),
     "manage_inboxes.py": Example(
         start=("set_up_tickets", "maintain_tickets"),
         see=(
-            Seen("set_up_tickets", "ensure", '"status": "active"'),
-            Seen("maintain_tickets", "maintain", "Inbox tickets is paused"),
-            Seen("maintain_tickets", "resume", '"status": "active"'),
+            ExpectedText("set_up_tickets", "ensure", '"status": "active"'),
+            ExpectedText("maintain_tickets", "maintain", "Inbox tickets is paused"),
+            ExpectedText("maintain_tickets", "resume", '"status": "active"'),
         ),
     ),
 }

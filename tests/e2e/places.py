@@ -32,13 +32,13 @@ LISTED = {
 """What the API lists, by its path; task instances with their rendered fields and triggers."""
 
 
-def holds(places: Iterable[Place], where: str, text: str) -> bool:
+def holds(places: Iterable[Place], pattern: str, text: str) -> bool:
     """
     Whether a text is in one of these places.
 
     :param where: pattern of their names.
     """
-    return any(fnmatchcase(name, where) and text.encode() in content for name, content in places)
+    return any(fnmatchcase(name, pattern) and text.encode() in content for name, content in places)
 
 
 def files(home: Path) -> Iterator[Place]:
@@ -48,7 +48,7 @@ def files(home: Path) -> Iterator[Place]:
             yield f"file {path.relative_to(home)}", path.read_bytes()
 
 
-def queried(airflow: LocalAirflow, query: str) -> list[Row[Any]]:
+def rows_of_query(airflow: LocalAirflow, query: str) -> list[Row[Any]]:
     """What a query of Airflow's database finds."""
     engine = create_engine(airflow.database)
     try:
@@ -63,7 +63,7 @@ def rows(airflow: LocalAirflow) -> Iterator[Place]:
     tables = inspect(create_engine(airflow.database))
     for table in tables.get_table_names():
         columns = [column["name"] for column in tables.get_columns(table)]
-        for row in queried(airflow, f'SELECT * FROM "{table}"'):
+        for row in rows_of_query(airflow, f'SELECT * FROM "{table}"'):
             for column, value in zip(columns, row, strict=True):
                 if isinstance(value, (bytes, memoryview)):
                     yield f"{table}.{column}", bytes(value)
@@ -73,7 +73,7 @@ def rows(airflow: LocalAirflow) -> Iterator[Place]:
                     yield f"{table}.{column}", json.dumps(value).encode()
 
 
-def decrypted(airflow: LocalAirflow) -> Iterator[Place]:
+def decrypted_places(airflow: LocalAirflow) -> Iterator[Place]:
     """What Airflow has encrypted in its database, in clear."""
     fernet = Fernet(airflow.env["AIRFLOW__CORE__FERNET_KEY"])
     for place, value in rows(airflow):
@@ -81,11 +81,11 @@ def decrypted(airflow: LocalAirflow) -> Iterator[Place]:
             yield f"decrypted {place}", fernet.decrypt(value)
 
 
-def listed(api: AirflowAPI) -> Iterator[Place]:
+def places_of_lists(api: AirflowAPI) -> Iterator[Place]:
     """What the API, and so the page, shows in lists."""
     for path, key in LISTED.items():
-        for each in _pages(api, path, key):
-            yield f"API {path}", json.dumps(each).encode()
+        for page in _pages(api, path, key):
+            yield f"API {path}", json.dumps(page).encode()
 
 
 def of_tasks(api: AirflowAPI) -> Iterator[Place]:
@@ -96,8 +96,8 @@ def of_tasks(api: AirflowAPI) -> Iterator[Place]:
         query = {"map_index": task["map_index"], "full_content": True}
         for number in range(1, task["try_number"] + 1):
             yield "API logs", _shown(api, f"{path}/logs/{number}", query)
-        for each in _pages(api, f"{path}/xcomEntries", "xcom_entries"):
-            yield "API xcomEntries", _shown(api, f"{path}/xcomEntries/{each['key']}", query)
+        for page in _pages(api, f"{path}/xcomEntries", "xcom_entries"):
+            yield "API xcomEntries", _shown(api, f"{path}/xcomEntries/{page['key']}", query)
 
 
 def _shown(api: AirflowAPI, path: str, query: Json) -> bytes:

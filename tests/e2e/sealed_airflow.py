@@ -25,9 +25,9 @@ NAME = "marked-though-no-secret"
 """Names the inboxes, and whatever else has a name: where it is found, a secret would be found."""
 CONNECTIONS = ("workflow_default", "workflow_wrong", "workflow_user")
 COMMANDS = [
-    *(["doctor", "--conn-id", each] for each in CONNECTIONS),
-    *(["token", "--conn-id", each] for each in CONNECTIONS),
-    *(["inbox", "list", "--conn-id", each] for each in CONNECTIONS),
+    *(["doctor", "--conn-id", connection] for connection in CONNECTIONS),
+    *(["token", "--conn-id", connection] for connection in CONNECTIONS),
+    *(["inbox", "list", "--conn-id", connection] for connection in CONNECTIONS),
     ["inbox", "show", NAME, "--output", "json"],
     ["inbox", "show", f"{NAME}-ensured", "--output", "json"],
     ["inbox", "drain", f"{NAME}-drained", "--trigger-dag-id", "target", "--output", "json"],
@@ -45,12 +45,12 @@ class Sealed:
     What was done, and what was seen of it outside Airflow's home.
 
     :param marks: of every secret that took part.
-    :param said: what commands printed, and what the API answered to those who gave it secrets.
+    :param outputs: what commands printed, and what the API answered to those who gave it secrets.
     """
 
     stage: Stage
     marks: Marks
-    said: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
 
     @property
     def airflow(self) -> LocalAirflow:
@@ -78,22 +78,22 @@ class Sealed:
                 "password": password,
                 "extra": json.dumps(self.extra(conn_id)),
             }
-            self.said[f"POST {conn_id}"] = json.dumps(api.request("POST", "connections", json=body))
-            self.said[f"test {conn_id}"] = json.dumps(api.request("POST", "connections/test", json=body))
+            self.outputs[f"POST {conn_id}"] = json.dumps(api.request("POST", "connections", json=body))
+            self.outputs[f"test {conn_id}"] = json.dumps(api.request("POST", "connections/test", json=body))
         part = self.marks.add("the secret part of an address", Marks().new("address").rpartition(">")[2])
         body = {"key": "sealed_secret_url", "value": f"https://hooks.example.com/{part}", "description": NAME}
-        self.said["POST variable"] = json.dumps(api.request("POST", "variables", json=body))
+        self.outputs["POST variable"] = json.dumps(api.request("POST", "variables", json=body))
 
     def log_in(self) -> None:
         """Let a user log in by browser, and note what this has made secret."""
-        address, said = log_in("workflow_user", self.airflow.env)
-        self.said |= {"the address to log in at": address, "login": said}
+        address, output = log_in("workflow_user", self.airflow.env)
+        self.outputs |= {"the address to log in at": address, "login": output}
         (state,) = parse_qs(urlsplit(address).query)["state"]
         self.marks.add("state", state)
 
     def type_commands(self) -> None:
         """Run commands one after the other in one process, which logs at DEBUG."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", ONE_AFTER_THE_OTHER],
             input=json.dumps(COMMANDS),
             env=self.airflow.env,
@@ -102,14 +102,14 @@ class Sealed:
             timeout=120,
             check=False,
         )
-        assert done.stdout.count("== ") == len(COMMANDS), done.stderr
-        self.said["commands"] = done.stdout + done.stderr
+        assert process.stdout.count("== ") == len(COMMANDS), process.stderr
+        self.outputs["commands"] = process.stdout + process.stderr
 
     def do_everything(self) -> None:
         """Start runs of messages in every way, with right and wrong secrets, and with a user's tokens."""
         stage, waiting = self.stage, self.inbox("-waiting")
-        noticed, carried, drained, plain = map(self.inbox, ("-noticed", "-carried", "-drained", ""))
-        ids = {each: each.put({"n": 1}) for each in (noticed, carried, drained, plain)}
+        watched_inbox, carried, drained, plain = map(self.inbox, ("-noticed", "-carried", "-drained", ""))
+        ids = {name: name.put({"n": 1}) for name in (watched_inbox, carried, drained, plain)}
         failing = stage.start("listener_with_a_wrong_secret", plain)
         running = [stage.start(dag_id, plain) for dag_id in ("listener", "sealed_inbox")]
         stage.start("listener", waiting)
@@ -123,7 +123,7 @@ class Sealed:
         for run in running:
             run.succeeds()
         failing.fails()
-        for inbox in (noticed, drained, plain):
+        for inbox in (watched_inbox, drained, plain):
             stage.wait_until_succeeded(inbox, ids[inbox])
         stage.until(lambda: self.airflow.api.asset_events(carried.name), "a message in an asset event")
 
@@ -142,9 +142,9 @@ def sealed(home: Path, marks: Marks) -> Iterator[Sealed]:
         EmulatorServer(client_secret=marks.new("client secret"), redirect_uris=(redirect,)) as emulator,
         LocalAirflow(home / "airflow", folder, env=env, parallelism=8, log_level="DEBUG") as airflow,
     ):
-        done = Sealed(Stage(airflow, emulator), marks)
-        done.connect()
+        sealed_stage = Sealed(Stage(airflow, emulator), marks)
+        sealed_stage.connect()
         # Only now: watchers without a connection would wait longer and longer for it.
         shutil.copy(HERE / "sealed" / "sealed.py", folder)
-        done.do_everything()
-        yield done
+        sealed_stage.do_everything()
+        yield sealed_stage

@@ -66,24 +66,28 @@ class Inbox:
     def requests(self, operation: str) -> list[Any]:
         """The requests of an operation (``lease``, ``ack`` ...) on this inbox, oldest first."""
         return [
-            each for each in self.emulator.requests if each.operation == operation and self.id in each.path
+            request
+            for request in self.emulator.requests
+            if request.operation == operation and self.id in request.path
         ]
 
     def fault(self, kind: str, operation: str, **fields: Any) -> Any:
         """Let requests of an operation on this inbox go wrong."""
         return self.emulator.fault(kind, operation=operation, path=self.id, **fields)
 
-    def held(self) -> list[int]:
+    def held_requests(self) -> list[int]:
         """The ids of the held requests of this inbox."""
-        return [each["id"] for each in self.emulator.emulator.holds.listing() if self.id in each["path"]]
+        return [
+            request["id"] for request in self.emulator.emulator.holds.listing() if self.id in request["path"]
+        ]
 
     def release_held(self, *, drop: bool = False) -> None:
         """Let the held requests of this inbox go on, and hold no more."""
         for fault in list(self.emulator.emulator.faults.rules):
             if (fault.kind, fault.path) == ("hold", self.id):
                 self.emulator.emulator.faults.clear(fault)
-        for each in self.held():
-            self.emulator.release(each, drop=drop)
+        for request_id in self.held_requests():
+            self.emulator.release(request_id, drop=drop)
 
     def expire_leases(self) -> None:
         self.emulator.store.messages.expire(self.id)
@@ -108,8 +112,8 @@ class Run:
 
     def reaches(self, *states: str) -> Run:
         """Wait until the task is in one of these states."""
-        what = f"{self.dag_id} {' or '.join(states)}"
-        self.airflow.api.wait_until(lambda: self.task["state"] in states, PATIENCE_SECONDS, what)
+        description = f"{self.dag_id} {' or '.join(states)}"
+        self.airflow.api.wait_until(lambda: self.task["state"] in states, PATIENCE_SECONDS, description)
         return self
 
     def succeeds(self) -> Any:
@@ -183,16 +187,16 @@ class Stage:
 
         def holds_messages() -> bool:
             if inbox.counts["leased"]:
-                return bool(inbox.held())
-            for each in inbox.held():
-                self.emulator.release(each)
+                return bool(inbox.held_requests())
+            for request_id in inbox.held_requests():
+                self.emulator.release(request_id)
             return False
 
         self.until(holds_messages, "the lease to be held")
         return ids
 
-    def until(self, condition: Callable[[], T], what: str) -> T:
-        return self.airflow.api.wait_until(condition, PATIENCE_SECONDS, what)
+    def until(self, condition: Callable[[], T], description: str) -> T:
+        return self.airflow.api.wait_until(condition, PATIENCE_SECONDS, description)
 
 
 def _message_id(conf: Json) -> str:

@@ -10,10 +10,10 @@ import pytest
 pytestmark = pytest.mark.together
 
 
-def written(file: Path, what: str) -> Counter[str]:
+def ids_in_log(file: Path, verb: str) -> Counter[str]:
     """How often each message was given to the function, or processed by it."""
     lines = file.read_text().splitlines() if file.exists() else []
-    return Counter(line.removeprefix(f"{what} ") for line in lines if line.startswith(f"{what} "))
+    return Counter(line.removeprefix(f"{verb} ") for line in lines if line.startswith(f"{verb} "))
 
 
 def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(stage, inbox, tmp_path):
@@ -21,7 +21,7 @@ def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(s
     hold.touch()
     ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"n": 5})
     run = stage.start("batches_of_two", inbox, file=str(file))
-    stage.until(lambda: written(file, "given").total() == 1, "the call of the function")
+    stage.until(lambda: ids_in_log(file, "given").total() == 1, "the call of the function")
     run.kill_task()
     assert (inbox.counts["leased"], inbox.counts["acked"]) == (1, 0)
     inbox.expire_leases()
@@ -30,8 +30,8 @@ def test_a_worker_killed_in_the_function_has_acknowledged_nothing_of_its_batch(s
 
     assert result["processed"]["count"] == 5
     assert inbox.all_acknowledged()
-    assert written(file, "done") == Counter(ids)
-    assert sorted(written(file, "given").values()) == [1, 1, 1, 1, 2]
+    assert ids_in_log(file, "done") == Counter(ids)
+    assert sorted(ids_in_log(file, "given").values()) == [1, 1, 1, 1, 2]
 
 
 def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_other_with_it(
@@ -51,6 +51,6 @@ def test_a_message_that_ends_its_process_becomes_a_dead_letter_and_takes_no_othe
     stage.until(is_done, "the dead letter")
     run.succeeds()
 
-    assert set(written(file, "done")) == set(ids)
-    assert sum(each == "given killer" for each in file.read_text().splitlines()) == 3
+    assert set(ids_in_log(file, "done")) == set(ids)
+    assert sum(line == "given killer" for line in file.read_text().splitlines()) == 3
     stage.check_one_run_each(inbox, ["killer"], "dead_letters")

@@ -15,9 +15,9 @@ from playwright.sync_api import expect
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run, Stage
 from tools.airflow_api import AirflowAPIError
 from tools.browser import PATIENCE_SECONDS as ON_PAGE_SECONDS
-from tools.browser import Visit, installed, launched, opened
+from tools.browser import Visit, browser_path, launch, opened
 
-BROWSER = installed()
+BROWSER = browser_path()
 CONN_ID = "made_in_the_page"
 DEFAULTS = {
     "scope": "external",
@@ -37,7 +37,7 @@ since_3_3 = pytest.mark.since(3, 3, "the page that is visited here")
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
     assert BROWSER
-    with launched(BROWSER) as browser:
+    with launch(BROWSER) as browser:
         yield browser
 
 
@@ -84,7 +84,7 @@ def test_the_link_of_several_runs_lists_these(stage, visit, inbox):
     visit.page.wait_for_url(re.compile("/dags/target/runs"))
     links = visit.page.get_by_role("table").get_by_role("link", name=re.compile("^workflow__"))
     expect(links).to_have_count(3, timeout=ON_PAGE_SECONDS * 1000)
-    assert sorted(links.all_inner_texts()) == sorted(inbox.run_id_of(each) for each in ids)
+    assert sorted(links.all_inner_texts()) == sorted(inbox.run_id_of(message_id) for message_id in ids)
 
 
 # The form of a connection
@@ -109,7 +109,7 @@ def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_
     form.open("Extra Fields")
     form.fill({"Token URL": wanted["extra"]["oauth_url"], "Timeout (seconds)": "12"})
     form.submit("Save")
-    assert stored(stage, conn_id) == {
+    assert stored_connection(stage, conn_id) == {
         "conn_type": "workflow",
         "host": wanted["host"],
         "login": wanted["login"],
@@ -125,11 +125,11 @@ def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_
     form.fill({"Timeout (seconds)": "13"})
     form.choose("Grant", "client_credentials")
     form.submit("Save")
-    assert stored(stage, conn_id)["timeout"] == 13
+    assert stored_connection(stage, conn_id)["timeout"] == 13
     check_it_works(stage, inbox, conn_id)
 
 
-def stored(stage: Stage, conn_id: str) -> dict[str, Any]:
+def stored_connection(stage: Stage, conn_id: str) -> dict[str, Any]:
     """A connection as the API shows it, which hides its secrets and no field of its extra."""
     connection = stage.airflow.api.request("GET", f"connections/{conn_id}")
     standard = {name: connection[name] for name in ("conn_type", "host", "login")}

@@ -46,7 +46,7 @@ def drain(stage: Stage) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate(timeout=10)
 
 
-def ended(process: subprocess.Popen[str]) -> dict[str, int]:
+def counts_at_end(process: subprocess.Popen[str]) -> dict[str, int]:
     """The numbers of messages that a drain printed, which succeeded."""
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, err
@@ -58,20 +58,20 @@ def test_a_drain_by_airflow_says_at_a_terminal_why_it_ended_and_a_script_gets_js
     terminal, end = pty.openpty()
     process = drain(inbox, way=AIRFLOWS, stderr=end)
     os.close(end)
-    assert ended(process) == {"started": 12, "existing": 0, "rejected": 0}
-    shown = all_of(terminal)
-    assert f"Inbox {inbox.name}: the inbox has no more messages." in shown
+    assert counts_at_end(process) == {"started": 12, "existing": 0, "rejected": 0}
+    output = all_of(terminal)
+    assert f"Inbox {inbox.name}: the inbox has no more messages." in output
     stage.check_one_run_each(inbox, ids)
 
 
 def all_of(terminal: int) -> str:
     """What was written to a terminal whose other end is closed."""
-    written = b""
+    output = b""
     with suppress(OSError):  # Linux says so at the end
         while more := os.read(terminal, 4096):
-            written += more
+            output += more
     os.close(terminal)
-    return written.decode()
+    return output.decode()
 
 
 def test_a_drain_and_an_operator_start_one_run_between_them(stage, drain, inbox):
@@ -79,7 +79,7 @@ def test_a_drain_and_an_operator_start_one_run_between_them(stage, drain, inbox)
     assert stage.start("dispatcher", inbox).succeeds()["started"]["count"] == 2
     inbox.put({"n": 1}, {"n": 2}, ids=ids)
     later = inbox.put({"n": 3})
-    assert ended(drain(inbox)) == {"started": 1, "existing": 2, "rejected": 0}
+    assert counts_at_end(drain(inbox)) == {"started": 1, "existing": 2, "rejected": 0}
     inbox.put({"n": 3}, ids=later)
     assert stage.start("dispatcher", inbox).succeeds()["existing"]["count"] == 1
     by_operator, _, by_command = (run["conf"] for run in stage.runs_of(inbox))
@@ -100,6 +100,6 @@ def test_a_drain_killed_between_start_and_acknowledgement_starts_no_second_run(s
     inbox.release_held(drop=True)
     inbox.expire_leases()
     later = inbox.put({"n": 4})
-    assert ended(drain(inbox)) == {"started": 1, "existing": 2, "rejected": 0}
+    assert counts_at_end(drain(inbox)) == {"started": 1, "existing": 2, "rejected": 0}
     stage.wait_until_succeeded(inbox, ids + later)
     assert inbox.all_acknowledged()

@@ -26,16 +26,16 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @pytest.mark.nightly
 def test_the_demo_with_chaos_ends_with_the_verdict_that_each_message_had_one_run() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [*COMMAND, "--once", "--chaos"], cwd=ROOT, capture_output=True, text=True, timeout=BOUND_SECONDS
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "60 messages, 60 runs, 0 lost, 0 twice, 5 kills"
-    killed = re.findall(r"^\d+ s: killed the (\w+) .*\(pid \d+\)", done.stdout, re.MULTILINE)
-    assert killed == ["triggerer", "worker", "scheduler", "triggerer", "worker"], done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stdout.splitlines()[-1] == "60 messages, 60 runs, 0 lost, 0 twice, 5 kills"
+    killed = re.findall(r"^\d+ s: killed the (\w+) .*\(pid \d+\)", process.stdout, re.MULTILINE)
+    assert killed == ["triggerer", "worker", "scheduler", "triggerer", "worker"], process.stdout
     # At least one kill hit a process that had leased messages.
-    assert "leased again" in done.stdout
+    assert "leased again" in process.stdout
 
 
 def test_an_interrupted_demo_shows_the_verdict_and_leaves_nothing_behind() -> None:
@@ -63,11 +63,11 @@ def test_an_interrupted_demo_shows_the_verdict_and_leaves_nothing_behind() -> No
 
 def _processes_with(home: str) -> list[int]:
     """The processes whose home of Airflow is this one."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("AIRFLOW_HOME") == str(ROOT / home):
-                found.append(process.pid)
+                pids.append(process.pid)
         except (psutil.Error, OSError):
             continue
-    return [pid for pid in found if pid != os.getpid()]
+    return [pid for pid in pids if pid != os.getpid()]

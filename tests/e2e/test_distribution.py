@@ -22,9 +22,9 @@ from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.lineage import FACET as STARTED_RUNS
 from tests.e2e.stage import Inbox, Stage
-from tests.posts import SPANS, Posts, kept_posts
+from tests.posts import SPANS, Posts, post_server
 from tests.unit.documents import blocks
-from tools.browser import installed, launched, opened
+from tools.browser import browser_path, launch, opened
 from tools.local_airflow import LocalAirflow
 
 ROOT = Path(__file__).parents[2]
@@ -71,22 +71,25 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_package_its_licence_and_nothing_else(dist: Path) -> None:
     with zipfile.ZipFile(dist / f"{PACKAGE}-{__version__}-py3-none-any.whl") as wheel:
-        held = set(wheel.namelist())
+        names = set(wheel.namelist())
     metadata = {f"{PACKAGE}-{__version__}.dist-info/{name}" for name in METADATA}
-    examples = {each.replace("dags_examples", f"{PACKAGE}/example_dags") for each in tracked("dags_examples")}
-    assert held == metadata | tracked(PACKAGE) | examples
-    assert f"{PACKAGE}/py.typed" in held
+    examples = {
+        path.replace("dags_examples", f"{PACKAGE}/example_dags")
+        for path in files_of_repository("dags_examples")
+    }
+    assert names == metadata | files_of_repository(PACKAGE) | examples
+    assert f"{PACKAGE}/py.typed" in names
 
 
 def test_the_sdist_holds_what_the_wheel_is_made_of_and_the_documentation(dist: Path) -> None:
     folder = f"{PACKAGE}-{__version__}"
     with tarfile.open(dist / f"{folder}.tar.gz") as sdist:
-        held = {name.removeprefix(f"{folder}/") for name in sdist.getnames()}
+        names = {name.removeprefix(f"{folder}/") for name in sdist.getnames()}
     texts = {f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")} | {"LICENSE"}
     built_from = {"PKG-INFO", "pyproject.toml"}
-    folders = tracked(PACKAGE, "constraints", "docs", "dags_examples")
+    folders = files_of_repository(PACKAGE, "constraints", "docs", "dags_examples")
     # The build backend adds what tells it which files there are.
-    assert held - {".gitignore"} == texts | built_from | folders
+    assert names - {".gitignore"} == texts | built_from | folders
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,8 @@ class PlainAirflow:
 
     def files(self) -> set[str]:
         """All files of the environment, without what Python compiles."""
-        every = (str(each.relative_to(self.folder)) for each in self.folder.rglob("*"))
-        return {each for each in every if "__pycache__" not in each and not each.startswith("home")}
+        every = (str(file.relative_to(self.folder)) for file in self.folder.rglob("*"))
+        return {path for path in every if "__pycache__" not in path and not path.startswith("home")}
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +153,8 @@ def test_a_plain_airflow_shows_the_wheel_once_it_is_installed_and_nothing_once_i
 
     assert plain.projects() == projects | {PROJECT}
     assert __version__ in plain.run("airflow", "providers", "get", PROJECT)
-    said = plain.run("python", "-c", SHOW, *SHOWN).split("== ")[1:]
-    assert not [text for text, part in zip(SHOWN.values(), said, strict=True) if text not in part]
+    parts = plain.run("python", "-c", SHOW, *SHOWN).split("== ")[1:]
+    assert not [text for text, part in zip(SHOWN.values(), parts, strict=True) if text not in part]
     assert "inboxes" in plain.run("airflow", "workflow", "--help")
     assert __version__ in plain.run("airflow-workflow", "--version")
 
@@ -188,8 +191,8 @@ def first_dag(plain: PlainAirflow, wheel: str, home: Path, **settings: str) -> I
 
 @pytest.fixture(scope="class")
 def stage(dist: Path, plain: PlainAirflow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with first_dag(plain, str(next(dist.glob("*.whl"))), tmp_path_factory.mktemp("first")) as found:
-        yield found
+    with first_dag(plain, str(next(dist.glob("*.whl"))), tmp_path_factory.mktemp("first")) as first_stage:
+        yield first_stage
 
 
 class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
@@ -205,7 +208,7 @@ class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
         assert signups.lease_counts == [1]
 
     def test_the_page_inboxes_shows_the_listener_and_the_run_of_a_message(self, stage: Stage) -> None:
-        path = installed()
+        path = browser_path()
         if path is None:
             pytest.skip("no browser is installed (on Debian: apt install chromium)")
         signups = Inbox.open(stage.emulator, "signups")
@@ -213,10 +216,10 @@ class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
         run_id = signups.run_id_of(message_id)
         runs = stage.airflow.api.dag_runs
         stage.until(
-            lambda: run_id in {each["dag_run_id"] for each in runs("welcome")}, "the run of a message"
+            lambda: run_id in {dag_run["dag_run_id"] for dag_run in runs("welcome")}, "the run of a message"
         )
 
-        with launched(path) as browser, opened(browser) as page:
+        with launch(path) as browser, opened(browser) as page:
             page.goto(stage.airflow.url)
             page.get_by_role("button", name="Browse").click()
             page.get_by_role("menuitem", name="Inboxes").click()
@@ -228,11 +231,11 @@ class TestTheFirstDagOfTheReadmeWithTheWheelAlone:
 
 
 @pytest.fixture
-def observed(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[tuple[Stage, Posts]]:
+def observed_stage(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[tuple[Stage, Posts]]:
     """The same with the extra ``openlineage``; Airflow sends spans and lineage events to one server."""
     if OPENLINEAGE not in pins().read_text():
         pytest.skip(f"{pins().name} has no {OPENLINEAGE}")
-    with kept_posts() as posts:
+    with post_server() as posts:
         settings = {
             "AIRFLOW__TRACES__OTEL_ON": "True",
             "OTEL_TRACES_EXPORTER": "otlp_proto_http",
@@ -249,22 +252,22 @@ def observed(dist: Path, plain: PlainAirflow, tmp_path: Path) -> Iterator[tuple[
 
 @pytest.mark.nightly
 def test_a_collector_gets_spans_of_the_dispatch_and_a_lineage_service_its_inbox_and_runs(
-    observed: tuple[Stage, Posts],
+    observed_stage: tuple[Stage, Posts],
 ) -> None:
-    stage, posts = observed
+    stage, posts = observed_stage
     signups = Inbox.open(stage.emulator, "signups")
     (message_id,) = signups.put({"name": PAYLOAD})
     stage.wait_until_succeeded(signups, [message_id], "welcome")
 
     def spans() -> dict[str, Any] | None:
-        named = {span.name: span for span in posts.spans()}
-        return named if named.keys() >= set(ORDER) else None
+        spans_by_name = {span.name: span for span in posts.spans()}
+        return spans_by_name if spans_by_name.keys() >= set(ORDER) else None
 
-    found = stage.until(spans, "the spans of the dispatch")
-    assert found
-    lease, start, acknowledge = (found[name] for name in ORDER)
+    spans_of_dispatch = stage.until(spans, "the spans of the dispatch")
+    assert spans_of_dispatch
+    lease, start, acknowledge = (spans_of_dispatch[name] for name in ORDER)
     task = next(span for span in posts.spans() if span.span_id == start.parent_span_id)
-    of_task = {each.key: each.value.string_value for each in task.attributes}
+    of_task = {attribute.key: attribute.value.string_value for attribute in task.attributes}
     assert of_task["airflow.dag_id"] == "welcome_listener"
     assert {span.trace_id for span in (lease, start, acknowledge)} == {task.trace_id}
 
@@ -272,14 +275,14 @@ def test_a_collector_gets_spans_of_the_dispatch_and_a_lineage_service_its_inbox_
         return [json.loads(body) for body in posts.bodies(LINEAGE)]
 
     def event() -> dict[str, Any] | None:
-        return next((each for each in events() if STARTED_RUNS in each["run"]["facets"]), None)
+        return next((candidate for candidate in events() if STARTED_RUNS in candidate["run"]["facets"]), None)
 
     lineage = stage.until(event, "the lineage event of the dispatch")
     assert lineage
     assert lineage["eventType"] == "COMPLETE"
     assert lineage["job"]["name"].startswith("welcome_listener.")
     host = stage.emulator.base_url.partition("://")[2]
-    assert [(each["namespace"], each["name"]) for each in lineage["inputs"]] == [
+    assert [(dataset["namespace"], dataset["name"]) for dataset in lineage["inputs"]] == [
         (f"workflow://{host}", "signups")
     ]
     started = lineage["run"]["facets"][STARTED_RUNS]
@@ -287,22 +290,29 @@ def test_a_collector_gets_spans_of_the_dispatch_and_a_lineage_service_its_inbox_
     assert {"_producer", "_schemaURL"} <= started.keys()
 
     def parent() -> dict[str, Any] | None:
-        of_run = (each["run"]["facets"] for each in events() if each["job"]["name"] == "welcome")
+        of_run = (
+            candidate["run"]["facets"] for candidate in events() if candidate["job"]["name"] == "welcome"
+        )
         return next((facets["parent"] for facets in of_run if "parent" in facets), None)
 
-    named = stage.until(parent, "the lineage event of the started run")
-    assert named
-    assert (named["run"]["runId"], named["job"]["name"]) == (lineage["run"]["runId"], lineage["job"]["name"])
+    parent_event = stage.until(parent, "the lineage event of the started run")
+    assert parent_event
+    assert (parent_event["run"]["runId"], parent_event["job"]["name"]) == (
+        lineage["run"]["runId"],
+        lineage["job"]["name"],
+    )
 
     assert stage.emulator.client_secret.encode() not in b"".join(posts.bodies())
     # Airflow's own lineage has the conf of every DAG run, so of those of the target.
-    of_listener = [each for each in events() if each["job"]["name"].startswith("welcome_listener")]
+    of_listener = [
+        candidate for candidate in events() if candidate["job"]["name"].startswith("welcome_listener")
+    ]
     assert of_listener
     assert PAYLOAD not in json.dumps(of_listener)
     assert PAYLOAD.encode() not in b"".join(posts.bodies(SPANS))
 
 
-def tracked(*folders: str) -> set[str]:
+def files_of_repository(*folders: str) -> set[str]:
     """The files of the repository that are in these folders."""
     return set(run(["git", "ls-files", *folders], COMMAND_SECONDS, cwd=ROOT).splitlines())
 
@@ -314,8 +324,8 @@ def pins() -> Path:
 
 def run(command: list[str], seconds: float, cwd: Path, env: dict[str, str] | None = None) -> str:
     """What a command prints, with what it complains of where it fails."""
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=cwd, env=env, timeout=seconds, check=False, capture_output=True, text=True
     )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
+    assert process.returncode == 0, f"{command}: {process.stdout}{process.stderr}"
+    return process.stdout

@@ -39,7 +39,7 @@ def text_of(name, trigger=TRIGGER) -> str:
     return IMPORTS + DAG_TEXT.format(name=name, trigger=trigger.format(name=name))
 
 
-def stored(stage, name) -> list[dict]:
+def stored_events(stage, name) -> list[dict]:
     """The messages in the stored events of an asset."""
     return [
         message for event in stage.airflow.api.asset_events(name) for message in messages_of(event["extra"])
@@ -58,7 +58,7 @@ def account(stage, inbox: Inbox, ids, patience: float = STRANDED_SECONDS) -> dic
         lambda: inbox.counts["acked"] + inbox.counts["quarantined"] == len(ids),
         f"{len(ids)} messages to be acknowledged, of which {inbox.counts}",
     )
-    messages = stored(stage, inbox.name)
+    messages = stored_events(stage, inbox.name)
     times = Counter(message["id"] for message in messages)
     unmarked = Counter(message["id"] for message in messages if delivery_count(message) == 1)
     deadline = time.monotonic() + patience
@@ -80,10 +80,10 @@ def test_sixty_messages_are_in_events_of_both_assets_of_a_trigger_once_each(stag
     with dag_file(stage, dags_folder, name, text, name, second):
         with publishing(inbox, 60, seed=1, longest_pause=0.5) as ids:
             pass
-        found = account(stage, inbox, ids)
+        totals = account(stage, inbox, ids)
 
-    assert [found[what] for what in ("acknowledged", "lost", "duplicates")] == [60, 0, 0]
-    assert sorted(message["id"] for message in stored(stage, second)) == sorted(ids)
+    assert [totals[name_of_total] for name_of_total in ("acknowledged", "lost", "duplicates")] == [60, 0, 0]
+    assert sorted(message["id"] for message in stored_events(stage, second)) == sorted(ids)
     assert inbox.lease_counts == [1]
 
 
@@ -93,13 +93,13 @@ def test_a_triggerer_that_is_told_to_stop_loses_nothing_and_gives_back_what_it_h
     with dag_file(stage, dags_folder, inbox.name, text_of(inbox.name), inbox.name):
         ids = inbox.put(*({"n": n} for n in range(4)), {"n": "\0 \ud800"})
         # What is leased, but not yet held for its event, is redelivered when its lease ends.
-        stage.until(lambda: stored(stage, inbox.name), "the event")
+        stage.until(lambda: stored_events(stage, inbox.name), "the event")
         stage.airflow.restart("triggerer", grace=15)
         assert inbox.counts["leased"] == 0
         stage.airflow.wait_until_healthy()
-        found = account(stage, inbox, ids)
+        totals = account(stage, inbox, ids)
 
-    assert [found[what] for what in ("acknowledged", "lost", "hidden")] == [5, 0, 0]
+    assert [totals[name_of_total] for name_of_total in ("acknowledged", "lost", "hidden")] == [5, 0, 0]
 
 
 @pytest.mark.since(3, 4, "a DAG run for each asset event")
@@ -112,11 +112,11 @@ def test_each_message_has_a_run_of_its_own_however_often_its_triggerer_is_killed
             stage.airflow.kill("triggerer", tree=True)
             inbox.expire_leases()
             restart_triggerer(stage)
-        found = account(stage, inbox, ids, patience=PATIENCE_SECONDS)
+        totals = account(stage, inbox, ids, patience=PATIENCE_SECONDS)
         stage.until(lambda: {run["state"] for run in api.dag_runs(name)} == {"success"}, "the runs to end")
-        given = [api.xcom(name, run["dag_run_id"], "work") for run in api.dag_runs(name)]
+        results = [api.xcom(name, run["dag_run_id"], "work") for run in api.dag_runs(name)]
 
-    duplicates = found.pop("duplicates")
-    assert found == {"acknowledged": 20, "lost": 0, "hidden": 0, "stranded": 0}
-    assert {len(each) for each in given} == {1}
-    assert len(given) == len(api.asset_events(name)) == 20 + duplicates
+    duplicates = totals.pop("duplicates")
+    assert totals == {"acknowledged": 20, "lost": 0, "hidden": 0, "stranded": 0}
+    assert {len(result) for result in results} == {1}
+    assert len(results) == len(api.asset_events(name)) == 20 + duplicates

@@ -17,7 +17,7 @@ import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.crash.topology import metadata_database
-from tests.e2e.examples import EXAMPLES, Seen
+from tests.e2e.examples import EXAMPLES, ExpectedText
 from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Run, Stage
 from tests.logs import Entry, entries_of
 from tools.local_airflow import LocalAirflow
@@ -26,17 +26,17 @@ HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "dags_examples"
 NOT_HEALTHY = "inbox_dead_letters.py"
 """An example of what goes wrong: its dead letter is a WARNING, and it writes an ERROR of its own for it."""
-HEALTHY = {name: each for name, each in EXAMPLES.items() if each.runs_here and name != NOT_HEALTHY}
-PUT = {each.inbox: each.put for each in HEALTHY.values() if each.inbox}
-LISTENED = [each.inbox for each in HEALTHY.values() if each.inbox and not each.start]
+HEALTHY = {name: example for name, example in EXAMPLES.items() if example.runs_here and name != NOT_HEALTHY}
+PUT = {example.inbox: example.put for example in HEALTHY.values() if example.inbox}
+LISTENED = [example.inbox for example in HEALTHY.values() if example.inbox and not example.start]
 """Inboxes with a deferred listener or a watcher: their triggers hold tokens for the whole hour."""
 LISTENERS = ("order_listener", "event_router")
 """Deferred listeners, of which one run always waits."""
 POLLING = "polling_listener"
 RUN_BY_HAND = (
-    [*(each.start[0] for each in HEALTHY.values() if each.start), "create_and_delete"],
+    [*(example.start[0] for example in HEALTHY.values() if example.start), "create_and_delete"],
     [
-        *(dag_id for each in HEALTHY.values() for dag_id in each.start[1:]),
+        *(dag_id for example in HEALTHY.values() for dag_id in example.start[1:]),
         "leave_promotion",
         "release_returns",
     ],
@@ -105,8 +105,8 @@ class Hour:
 
     def pass_by(self) -> None:
         by_hand = [dag_id for wave in RUN_BY_HAND for dag_id in wave]
-        shown = [seen.dag_id for each in HEALTHY.values() for seen in each.see]
-        self.stage.airflow.wait_for_dags([*LISTENERS, POLLING, *by_hand, *shown])
+        dag_ids = [text.dag_id for example in HEALTHY.values() for text in example.see]
+        self.stage.airflow.wait_for_dags([*LISTENERS, POLLING, *by_hand, *dag_ids])
         for minutes in MINUTES:
             self._until_all_wait()
             self.stage.emulator.store.clock.advance(minutes * 60)
@@ -123,7 +123,7 @@ class Hour:
 
     def _refused(self) -> list[str]:
         """Requests that the service refused: those of an event stream with 401, all others with 400."""
-        return [each.operation for each in self.stage.emulator.requests if each.status in (400, 401)]
+        return [request.operation for request in self.stage.emulator.requests if request.status in (400, 401)]
 
     def _until_all_wait(self) -> None:
         """A token that is new when the clock is moved would be refused at its first request."""
@@ -192,7 +192,7 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hour]:
         example = EXAMPLES[NOT_HEALTHY]
         assert example.inbox
         hour.ids[example.inbox] = emulator.put(example.inbox, *example.put)
-        airflow.wait_for_dags([seen.dag_id for seen in example.see])
+        airflow.wait_for_dags([text.dag_id for text in example.see])
         yield hour
 
 
@@ -203,32 +203,38 @@ def test_an_example_does_what_it_is_for(hour: Hour, file: str) -> None:
         pytest.skip(f"needs Airflow {example.since[0]}.{example.since[1]}")
     inbox = Inbox.open(hour.stage.emulator, example.inbox) if example.inbox else None
     ids = hour.ids[inbox.name] if inbox else []
-    run_ids = {inbox.run_id_of(each) for each in ids} if inbox else set()
-    for seen in example.see:
-        text = seen.text.format(id=ids, payload=example.put)
+    run_ids = {inbox.run_id_of(id_) for id_ in ids} if inbox else set()
+    for log_text in example.see:
+        text = log_text.text.format(id=ids, payload=example.put)
         hour.stage.until(
-            lambda seen=seen, text=text: any(text in said for said in sayings(hour.stage, seen, run_ids)),
-            f"{seen.task_id}: {text}",
+            lambda expected=log_text, text=text: any(
+                text in output for output in sayings(hour.stage, expected, run_ids)
+            ),
+            f"{log_text.task_id}: {text}",
         )
     if inbox:
         hour.stage.until(inbox.all_acknowledged, f"the messages of {inbox.name} to be gone")
 
 
-def sayings(stage: Stage, seen: Seen, run_ids: set[str]) -> Iterator[str]:
+def sayings(stage: Stage, log_text: ExpectedText, run_ids: set[str]) -> Iterator[str]:
     """What a task printed, and what it returned, in each run that may be the one."""
-    api, task_id = stage.airflow.api, seen.task_id
-    runs = [run["dag_run_id"] for run in api.dag_runs(seen.dag_id) if run["state"] == "success"]
-    named = run_ids.intersection(runs)
-    for run_id in named or runs[-LATEST:]:
-        (task,) = (each for each in api.task_instances(seen.dag_id, run_id) if each["task_id"] == task_id)
-        yield api.task_log(seen.dag_id, run_id, task_id, task["try_number"])
-        yield json.dumps(Run(stage.airflow, seen.dag_id, run_id).result(task_id))
+    api, task_id = stage.airflow.api, log_text.task_id
+    runs = [run["dag_run_id"] for run in api.dag_runs(log_text.dag_id) if run["state"] == "success"]
+    own_runs = run_ids.intersection(runs)
+    for run_id in own_runs or runs[-LATEST:]:
+        (task,) = (
+            instance
+            for instance in api.task_instances(log_text.dag_id, run_id)
+            if instance["task_id"] == task_id
+        )
+        yield api.task_log(log_text.dag_id, run_id, task_id, task["try_number"])
+        yield json.dumps(Run(stage.airflow, log_text.dag_id, run_id).result(task_id))
 
 
 @since_3_3
 def test_no_warning_and_no_error_is_of_our_making(hour: Hour) -> None:
     alarms = [entry for entry in hour.log if entry.is_alarming]
-    ours = [str(each) for each in alarms if not any(re.search(one, each.text) for one in OF_OTHERS)]
+    ours = [str(alarm) for alarm in alarms if not any(re.search(one, alarm.text) for one in OF_OTHERS)]
     assert ours == []
 
 

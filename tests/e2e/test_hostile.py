@@ -86,9 +86,9 @@ def test_hostile_messages_start_runs_that_get_them_unchanged(stage, inbox):
     stage.wait_until_succeeded(inbox, list(ids.values()), target)
     for name in SENT:
         text = stage.airflow.api.xcom(target, inbox.run_id_of(ids[name]), "read_payload")
-        seen = json.loads(text)
-        assert seen["as_text"] == (name in UNSTORABLE or name in IN_CONF), name
-        assert is_unchanged(name, seen["payload"]), name
+        returned_value = json.loads(text)
+        assert returned_value["as_text"] == (name in UNSTORABLE or name in IN_CONF), name
+        assert is_unchanged(name, returned_value["payload"]), name
     assert inbox.all_acknowledged()
     assert inbox.lease_counts == [1]
 
@@ -99,10 +99,10 @@ def test_hostile_messages_are_returned_unchanged(stage, inbox):
     ids = put_when_armed(stage, inbox, run)
     stage.airflow.api.wait_for_run(run.dag_id, run.run_id, PATIENCE_SECONDS)
     text = stage.airflow.api.xcom(run.dag_id, run.run_id, "read")
-    got = {message["id"]: message for message in json.loads(text)}
-    assert got.keys() == set(ids.values())
+    messages = {message["id"]: message for message in json.loads(text)}
+    assert messages.keys() == set(ids.values())
     for name in SENT:
-        message = got[ids[name]]
+        message = messages[ids[name]]
         assert is_unchanged(name, payload_of(message)), name
         assert ("payload_json" in message) == (name in SERIALIZATION or name in UNSTORABLE), name
     assert inbox.all_acknowledged()

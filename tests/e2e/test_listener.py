@@ -18,14 +18,14 @@ MARK = "value-that-does-not-fit"
 def test_each_message_of_inbox_dag_is_a_run_that_succeeds(stage):
     inbox = Inbox.open(stage.emulator, "decorated")
     stage.airflow.wait_for_dags(["decorated", "decorated_listener"])
-    sent = {}
+    payloads_by_id = {}
     for burst in (1, 9, 2):
         payloads = [{"burst": burst, "number": number} for number in range(burst)]
-        sent |= dict(zip(inbox.put(*payloads), payloads, strict=True))
+        payloads_by_id |= dict(zip(inbox.put(*payloads), payloads, strict=True))
         stage.until(inbox.all_acknowledged, f"the burst of {burst} to be acknowledged")
-    stage.wait_until_succeeded(inbox, list(sent), "decorated")
+    stage.wait_until_succeeded(inbox, list(payloads_by_id), "decorated")
     assert inbox.lease_counts == [1]
-    for message_id, payload in sent.items():
+    for message_id, payload in payloads_by_id.items():
         read = json.loads(stage.airflow.api.xcom("decorated", inbox.run_id_of(message_id), "read_payload"))
         assert read == {"payload": payload, "as_text": False}
     runs = stage.airflow.api.dag_runs("decorated_listener")
@@ -62,7 +62,7 @@ def test_a_deferred_listener_is_woken_by_messages_which_are_counted(stage, inbox
     expected = {"leased": 25, "started": 25, "acknowledged": 25}
 
     def are_counted() -> bool:
-        return {name: sum(each) for name, each in statsd.values(inbox.name, "c").items()} == expected
+        return {name: sum(numbers) for name, numbers in statsd.values(inbox.name, "c").items()} == expected
 
     stage.until(are_counted, f"{expected}; {statsd.values(inbox.name, 'c')}")
     (ages,) = statsd.values(inbox.name, "g").values()
@@ -129,15 +129,15 @@ def test_a_deferred_sensor_that_times_out_fails_without_a_retry(stage, inbox):
 
 def test_one_refused_message_among_twenty_fails_the_task_and_starts_nineteen_runs(stage, inbox):
     good = inbox.put(*[{"amount": n} for n in range(10)])
-    (refused,) = inbox.put({"no": "amount"})
+    (refused_id,) = inbox.put({"no": "amount"})
     good += inbox.put(*[{"amount": n} for n in range(9)])
     run = stage.start("listener_with_retries", inbox, target="picky")
     log = run.fails()
     assert run.task["try_number"] == 1, "another try would only cost the message another lease"
-    assert f"1 message was rejected and not acknowledged: {refused}" in log
+    assert f"1 message was rejected and not acknowledged: {refused_id}" in log
     stage.check_one_run_each(inbox, good, "picky")
     assert inbox.counts == {"available": 0, "leased": 1, "acked": 19, "quarantined": 0}
-    assert inbox.messages[refused]["status"] == "leased", "neither acknowledged nor released"
+    assert inbox.messages[refused_id]["status"] == "leased", "neither acknowledged nor released"
     assert not inbox.requests("release")
 
 

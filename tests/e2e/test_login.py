@@ -35,15 +35,15 @@ def stored_tokens(stage):
 
 
 def test_a_user_logs_in_and_a_task_uses_his_token(stage, inbox, environment):
-    url, said = log_in("workflow_user", environment)
+    url, output = log_in("workflow_user", environment)
     assert url.startswith(f"{stage.emulator.base_url}/v2/authorize?")
-    assert not [token for token in stored_tokens(stage) if token in url + said]
+    assert not [token for token in stored_tokens(stage) if token in url + output]
 
     ids = inbox.put({"n": 1})
     # In a process of its own: a triggerer would keep the token from other tests.
     assert stage.start("poking_listener_of_a_user", inbox).succeeds()["started"]["count"] == 1
     stage.check_one_run_each(inbox, ids)
-    (used,) = {each.headers["authorization"].removeprefix("Bearer ") for each in inbox.requests("ack")}
+    (used,) = {request.headers["authorization"].removeprefix("Bearer ") for request in inbox.requests("ack")}
     assert stage.emulator.store.tokens.issued[used].grant == "authorization_code", "the one just stored"
 
 
@@ -59,18 +59,18 @@ def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environme
         },
     )
     stage.airflow.wait_for_dags(["listener"])
-    chosen = ["--conn-id", "workflow_in_database", "--inbox", inbox.name]
-    examine = [*SCRIPT, "doctor", *chosen, "--output", "json"]
-    before = {each["check"]: each for each in json.loads(run(examine, environment).stdout)}
+    options = ["--conn-id", "workflow_in_database", "--inbox", inbox.name]
+    examine = [*SCRIPT, "doctor", *options, "--output", "json"]
+    before = {finding["check"]: finding for finding in json.loads(run(examine, environment).stdout)}
     assert before["user_tokens"]["fix"] == "run: airflow-workflow login --conn-id workflow_in_database"
 
-    _, said = log_in("workflow_in_database", environment)
+    _, output = log_in("workflow_in_database", environment)
 
-    done = run([*IN_AIRFLOW, *examine[1:]], environment)
-    after = {each["check"]: each for each in json.loads(done.stdout)}
-    assert done.returncode == 0, done.stdout
+    process = run([*IN_AIRFLOW, *examine[1:]], environment)
+    after = {finding["check"]: finding for finding in json.loads(process.stdout)}
+    assert process.returncode == 0, process.stdout
     checks = ("connection", "token", "inbox_api", "triggerer", "dags")
     assert {after[check]["status"] for check in checks} == {"ok"}
     assert "listener listener" in after["dags"]["detail"]
-    assert "Traceback" not in done.stderr
-    assert not [token for token in stored_tokens(stage) if token in done.stdout + done.stderr + said]
+    assert "Traceback" not in process.stderr
+    assert not [token for token in stored_tokens(stage) if token in process.stdout + process.stderr + output]

@@ -107,7 +107,7 @@ def ring_for(stage, inbox, count) -> list[str]:
 
 def listened_to(stage, inbox) -> bool:
     """Whether anybody has the event stream of an inbox open."""
-    return any(each.inbox_id == inbox.id for each in list(stage.emulator.emulator.streams.open))
+    return any(stream.inbox_id == inbox.id for stream in list(stage.emulator.emulator.streams.open))
 
 
 @contextmanager

@@ -35,12 +35,12 @@ def make_alone() -> Iterator[Callable[..., str]]:
             start_new_session=True,
         )
         try:
-            said, _ = process.communicate(timeout=seconds)
+            output, _ = process.communicate(timeout=seconds)
         finally:
             end_sessions([process.pid], grace=10)
-        print(said)
-        assert process.returncode == 0, said
-        return said
+        print(output)
+        assert process.returncode == 0, output
+        return output
 
     with (Path(tempfile.gettempdir()) / f"workflow-test-redis-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,14 +49,14 @@ def make_alone() -> Iterator[Callable[..., str]]:
 
 def test_every_recipe_keeps_its_promise_while_everything_is_killed(make_alone):
     """For a minute; every message is counted."""
-    said = make_alone("crash-test", "MESSAGES=60", "MINUTES=1", "SEED=20", seconds=900)
+    output = make_alone("crash-test", "MESSAGES=60", "MINUTES=1", "SEED=20", seconds=900)
 
-    assert "Every promise was kept." in said
+    assert "Every promise was kept." in output
 
 
 def test_no_count_grows_while_messages_come_and_tokens_are_renewed(make_alone):
     """A minute is enough to count sessions, sockets and open files."""
-    said = make_alone("soak", "MINUTES=1.25", "RATE=2", seconds=600)
+    output = make_alone("soak", "MINUTES=1.25", "RATE=2", seconds=600)
 
-    assert "Nothing grows." in said
-    assert "Every message had its one run." in said
+    assert "Nothing grows." in output
+    assert "Every message had its one run." in output

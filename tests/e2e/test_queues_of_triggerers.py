@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.conftest import ROOT, SETTINGS
-from tests.e2e.places import queried
+from tests.e2e.places import rows_of_query
 from tests.e2e.stage import Inbox, Stage
 from tests.e2e.watching import worked_on
 from tools.local_airflow import LocalAirflow
@@ -44,7 +44,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def newest_triggerer(stage: Stage) -> int:
-    return queried(stage.airflow, TRIGGERERS)[-1][0]
+    return rows_of_query(stage.airflow, TRIGGERERS)[-1][0]
 
 
 def start_triggerer(stage: Stage, queue: str) -> None:
@@ -54,12 +54,14 @@ def start_triggerer(stage: Stage, queue: str) -> None:
 
 def watchers(stage: Stage) -> dict[str, tuple[str | None, int | None]]:
     """The queue of the watcher of each asset, and the triggerer that runs it."""
-    return {name: (queue, triggerer) for name, _, queue, triggerer in queried(stage.airflow, WATCHERS)}
+    return {name: (queue, triggerer) for name, _, queue, triggerer in rows_of_query(stage.airflow, WATCHERS)}
 
 
 def test_a_watcher_with_a_queue_runs_only_in_the_triggerer_that_serves_it(stage):
-    noticed, shared, unqueued = (Inbox.open(stage.emulator, name) for name in INBOXES[:3])
-    ids = {inbox: sorted(inbox.put({"n": 1}, {"n": 2}, {"n": 3})) for inbox in (noticed, shared, unqueued)}
+    watched_inbox, shared, unqueued = (Inbox.open(stage.emulator, name) for name in INBOXES[:3])
+    ids = {
+        inbox: sorted(inbox.put({"n": 1}, {"n": 2}, {"n": 3})) for inbox in (watched_inbox, shared, unqueued)
+    }
     stage.until(lambda: worked_on(stage, "unqueued") == ids[unqueued], "the watcher without a queue")
     without = watchers(stage)["unqueued"]
     of_a = ("noticed", "first", "second")
@@ -67,14 +69,16 @@ def test_a_watcher_with_a_queue_runs_only_in_the_triggerer_that_serves_it(stage)
     assert watchers(stage) == {"unqueued": without, **dict.fromkeys(of_a, ("a", None))}
 
     start_triggerer(stage, "a")
-    stage.wait_until_succeeded(noticed, ids[noticed])
+    stage.wait_until_succeeded(watched_inbox, ids[watched_inbox])
     for dag_id in ("first", "second"):
         stage.until(lambda dag_id=dag_id: worked_on(stage, dag_id) == ids[shared], f"the runs of {dag_id}")
-    stage.until(lambda: noticed.all_acknowledged() and shared.all_acknowledged(), "the acknowledgements")
+    stage.until(
+        lambda: watched_inbox.all_acknowledged() and shared.all_acknowledged(), "the acknowledgements"
+    )
     assert watchers(stage) == {"unqueued": without, **dict.fromkeys(of_a, ("a", newest_triggerer(stage)))}
-    triggers = {name: trigger for name, trigger, *_ in queried(stage.airflow, WATCHERS)}
+    triggers = {name: trigger for name, trigger, *_ in rows_of_query(stage.airflow, WATCHERS)}
     assert triggers["first"] == triggers["second"]
-    assert noticed.lease_counts == shared.lease_counts == [1]
+    assert watched_inbox.lease_counts == shared.lease_counts == [1]
 
 
 def test_a_deferred_sensor_waits_in_the_triggerer_that_serves_the_queue_of_its_task(stage):
@@ -87,5 +91,7 @@ def test_a_deferred_sensor_waits_in_the_triggerer_that_serves_the_queue_of_its_t
     ids = sensed.put({"n": 1})
 
     stage.wait_until_succeeded(sensed, ids)
-    assert queried(stage.airflow, "SELECT triggerer_id FROM trigger WHERE queue = 'default'") == [(None,)]
+    assert rows_of_query(stage.airflow, "SELECT triggerer_id FROM trigger WHERE queue = 'default'") == [
+        (None,)
+    ]
     assert waiting.task["state"] == "deferred"

@@ -55,7 +55,7 @@ Every way in which a message is rejected: the DAG, its target and the messages; 
 
 
 @pytest.fixture(scope="module")
-def rejected(stage: Stage) -> dict[str, str]:
+def ids_of_rejections(stage: Stage) -> dict[str, str]:
     """The log of each rejection, by what was rejected."""
     stage.airflow.wait_for_dags(["greeting", "picky"])
     runs = {}
@@ -70,12 +70,14 @@ def rejected(stage: Stage) -> dict[str, str]:
     return {name: run.reaches("failed", "success").log() for name, run in runs.items()}
 
 
-def test_every_rejection_says_why(rejected: dict[str, str]) -> None:
-    missing = {name: log[-1500:] for name, log in rejected.items() if REJECTIONS[name][-1] not in log}
+def test_every_rejection_says_why(ids_of_rejections: dict[str, str]) -> None:
+    missing = {
+        name: log[-1500:] for name, log in ids_of_rejections.items() if REJECTIONS[name][-1] not in log
+    }
     assert missing == {}
 
 
-@pytest.mark.usefixtures("rejected")
+@pytest.mark.usefixtures("ids_of_rejections")
 def test_no_log_line_but_those_of_airflow_quotes_a_rejected_message(stage: Stage) -> None:
     quoting = [entry for entry in entries_of(stage.airflow.home) if CARD in entry.text or MARK in entry.text]
     by_origin = {
@@ -88,10 +90,10 @@ def test_no_log_line_but_those_of_airflow_quotes_a_rejected_message(stage: Stage
     assert silent == SILENT, "else this test would not have found a line of ours"
 
 
-@pytest.mark.usefixtures("rejected")
+@pytest.mark.usefixtures("ids_of_rejections")
 def test_nothing_of_a_rejected_message_is_in_the_database(stage: Stage) -> None:
     """Neither in ``next_kwargs`` nor in XComs, notes or anything else."""
     places = list(rows(stage.airflow))
     marks = (CARD, MARK, GOOD_MARK)
-    found = {mark: {place for place, value in places if mark.encode() in value} for mark in marks}
-    assert found == {CARD: set(), MARK: set(), GOOD_MARK: {"dag_run.conf"}}
+    places_of_marks = {mark: {place for place, value in places if mark.encode() in value} for mark in marks}
+    assert places_of_marks == {CARD: set(), MARK: set(), GOOD_MARK: {"dag_run.conf"}}

@@ -42,10 +42,10 @@ def test_the_next_release_can_be_prepared_and_no_remote_is_changed(
     assert release.run("git", "show-ref", cwd=clone) == refs
     (clone / "new.py").unlink()
 
-    shown = release.run(*command, cwd=clone)
+    output = release.run(*command, cwd=clone)
 
-    assert "two builds in two folders are identical" in shown
-    assert f"git tag --annotate v{NEXT}" in shown
+    assert "two builds in two folders are identical" in output
+    assert f"git tag --annotate v{NEXT}" in output
     assert set(sums(clone / "dist")) == {
         f"{PACKAGE}-{NEXT}-py3-none-any.whl",
         f"{PACKAGE}-{NEXT}.tar.gz",

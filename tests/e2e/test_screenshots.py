@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.browser import installed
+from tools.browser import browser_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
@@ -18,13 +18,13 @@ BOUND_SECONDS = 600
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.skipif(
-        installed() is None, reason="no browser is installed (on Debian: apt install chromium)"
+        browser_path() is None, reason="no browser is installed (on Debian: apt install chromium)"
     ),
     pytest.mark.since(3, 3, "the page that is visited here"),
 ]
 
 
-def shown() -> set[str]:
+def pictures_of_docs() -> set[str]:
     """The names of all screenshots that a page shows; plots of benchmarks are SVG, and not taken here."""
     return {
         name
@@ -34,7 +34,7 @@ def shown() -> set[str]:
 
 
 def test_each_picture_is_taken_and_each_is_shown(tmp_path):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tools.screenshots", "--to", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
@@ -43,6 +43,10 @@ def test_each_picture_is_taken_and_each_is_shown(tmp_path):
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    taken = {picture.name for picture in tmp_path.iterdir()}
-    assert taken == shown() == {picture.name for picture in (ROOT / "docs" / "images").glob("*.png")}
+    assert process.returncode == 0, process.stdout + process.stderr
+    pictures = {picture.name for picture in tmp_path.iterdir()}
+    assert (
+        pictures
+        == pictures_of_docs()
+        == {picture.name for picture in (ROOT / "docs" / "images").glob("*.png")}
+    )

@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from tests.e2e.leaks import ENCRYPTED
-from tests.e2e.places import Place, decrypted, files, holds, listed, of_tasks, rows
+from tests.e2e.places import Place, decrypted_places, files, holds, of_tasks, places_of_lists, rows
 from tests.e2e.sealed_airflow import NAME, Sealed, sealed
 from tests.marks import Marks
 
@@ -64,29 +64,36 @@ LOUD = ("file api-server.log", "file logs/dag_id=*/attempt=1.log", "said: comman
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
-    with sealed(tmp_path_factory.mktemp("sealed"), Marks()) as done:
-        yield done
+def sealed_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
+    with sealed(tmp_path_factory.mktemp("sealed"), Marks()) as sealed_stage:
+        yield sealed_stage
 
 
 @pytest.fixture(scope="module")
-def places(done: Sealed) -> list[Place]:
+def places(sealed_stage: Sealed) -> list[Place]:
     """All that was written down."""
-    airflow, api = done.airflow, done.airflow.api
-    said = ((f"said: {what}", text.encode()) for what, text in done.said.items())
+    airflow, api = sealed_stage.airflow, sealed_stage.airflow.api
+    outputs = ((f"said: {command}", text.encode()) for command, text in sealed_stage.outputs.items())
     return list(
-        chain(files(airflow.home), rows(airflow), decrypted(airflow), listed(api), of_tasks(api), said)
+        chain(
+            files(airflow.home),
+            rows(airflow),
+            decrypted_places(airflow),
+            places_of_lists(api),
+            of_tasks(api),
+            outputs,
+        )
     )
 
 
-def test_no_secret_is_anywhere_but_in_encrypted_columns(done, places):
-    found = {(place, what) for place, content in places for what in done.marks.found(content)}
-    assert found == ENCRYPTED | OF_HERE | FOR_THE_BROWSER
+def test_no_secret_is_anywhere_but_in_encrypted_columns(sealed_stage, places):
+    secrets = {(place, kind) for place, content in places for kind in sealed_stage.marks.kinds_in(content)}
+    assert secrets == ENCRYPTED | OF_HERE | FOR_THE_BROWSER
 
 
 def test_what_is_written_anywhere_is_found(places):
-    assert [where for where, text in LOOKED_AT.items() if not holds(places, where, text)] == []
+    assert [pattern for pattern, text in LOOKED_AT.items() if not holds(places, pattern, text)] == []
 
 
 def test_the_libraries_log_what_they_send(places):
-    assert [where for where in LOUD if not holds(places, where, "POST /oauth/token HTTP/1.1")] == []
+    assert [pattern for pattern in LOUD if not holds(places, pattern, "POST /oauth/token HTTP/1.1")] == []

@@ -34,7 +34,7 @@ def modules_that_pass(project: Path) -> set[str]:
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
     report = project / "report.xml"
     env["PYTEST_ADDOPTS"] = f"--junitxml={report}"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-e", "-c", command("docs/testing.md", "export")],
         cwd=project,
         env=env,
@@ -43,7 +43,7 @@ def modules_that_pass(project: Path) -> set[str]:
         timeout=MAX_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    assert process.returncode == 0, process.stdout[-5000:] + process.stderr[-5000:]
     assert not (project / "user" / "airflow").exists()
     # What was skipped has an element that says why.
     cases = [case for case in ElementTree.parse(report).iter("testcase") if len(case) == 0]

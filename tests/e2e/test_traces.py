@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.e2e.conftest import ROOT, SETTINGS
 from tests.e2e.stage import Inbox, Stage
-from tests.posts import SPANS, Posts, kept_posts
+from tests.posts import SPANS, Posts, post_server
 from tools.local_airflow import LocalAirflow
 
 DAGS_FOLDER = Path(__file__).parent / "traced"
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.since(3, 4, "runs in the trace of their message")
 
 
 @pytest.fixture
-def traced(tmp_path: Path) -> Iterator[tuple[Stage, Posts]]:
+def traced_stage(tmp_path: Path) -> Iterator[tuple[Stage, Posts]]:
     """An Airflow that sends its spans to a collector."""
-    with kept_posts() as posts, EmulatorServer() as emulator:
+    with post_server() as posts, EmulatorServer() as emulator:
         emulator.open_inbox("shipments")
         settings = SETTINGS | {
             "AIRFLOW__TRACES__OTEL_ON": "True",
@@ -46,22 +46,24 @@ def spans_of(posts: Posts, trace_id: bytes) -> dict[str, Any]:
 def start_of(posts: Posts, message_id: str) -> Any:
     """The span of the start of a message's run."""
     for span in posts.spans():
-        named = {each.key: each.value.string_value for each in span.attributes}
-        if span.name == "start_run shipments" and named.get("messaging.message.id") == message_id:
+        attributes = {attribute.key: attribute.value.string_value for attribute in span.attributes}
+        if span.name == "start_run shipments" and attributes.get("messaging.message.id") == message_id:
             return span
     return None
 
 
-def test_a_run_is_a_part_of_the_trace_of_its_lease_or_of_its_sender(traced):
-    stage, posts = traced
+def test_a_run_is_a_part_of_the_trace_of_its_lease_or_of_its_sender(traced_stage):
+    stage, posts = traced_stage
     shipments = Inbox.open(stage.emulator, "shipments")
     ids = shipments.put({}, {"traceparent": "00-malformed"}, {"traceparent": BROUGHT})
     stage.wait_until_succeeded(shipments, ids, "shipped")
-    *own, brought = (stage.until(lambda it=it: start_of(posts, it), "the span of a start") for it in ids)
+    *own, brought = (
+        stage.until(lambda id_=message_id: start_of(posts, id_), "the span of a start") for message_id in ids
+    )
 
     names = {"lease shipments", "acknowledge shipments", "dag_run.shipped", "task_run.shipped"}
     for start in own:
-        stage.until(lambda it=start: spans_of(posts, it.trace_id).keys() >= names, f"the spans {names}")
+        stage.until(lambda span=start: spans_of(posts, span.trace_id).keys() >= names, f"the spans {names}")
         of_trace = spans_of(posts, start.trace_id)
         parents = {of_trace[name].parent_span_id for name in ("lease shipments", "dag_run.shipped")}
         assert parents == {start.parent_span_id} != {b""}

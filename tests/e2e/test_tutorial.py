@@ -84,10 +84,10 @@ def ports() -> dict[str, int]:
     """Free ports in place of those that the page, or Airflow by default, uses."""
     names = ("8765", "8080", "8793", "8794")
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
-    found = {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
-    for each in sockets:
-        each.close()
-    return found
+    ports_by_name = {name: socket_.getsockname()[1] for name, socket_ in zip(names, sockets, strict=True)}
+    for socket_ in sockets:
+        socket_.close()
+    return ports_by_name
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def test_a_reader_of_the_tutorial_kills_the_triggerer_and_loses_nothing(
 
     def counts() -> Json:
         inbox = f"http://127.0.0.1:{ports['8765']}/_emulator/inboxes/signups"
-        found: Json = requests.get(inbox, timeout=30).json()["counts"]
-        return found
+        numbers: Json = requests.get(inbox, timeout=30).json()["counts"]
+        return numbers
 
     def finished(number: int) -> bool:
         try:
@@ -149,9 +149,9 @@ def test_a_reader_of_the_tutorial_kills_the_triggerer_and_loses_nothing(
 
     shell.run(start_again)
     api.wait_until(lambda: finished(6), PATIENCE_SECONDS, "six runs that succeeded")
-    counted = shell.run(count)
-    assert counted.replace("|", " ").split().count("success") == 6
-    assert '"acked":6' in counted
+    output = shell.run(count)
+    assert output.replace("|", " ").split().count("success") == 6
+    assert '"acked":6' in output
     messages = [run["conf"]["message"] for run in api.dag_runs("welcome")]
     assert len({message["id"] for message in messages}) == 6
     assert {message["payload"]["name"] for message in messages} == names_put(start, kill)

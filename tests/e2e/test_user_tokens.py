@@ -9,7 +9,8 @@ NAME = "workflow_token__workflow_user"
 
 def refreshes(stage) -> int:
     return sum(
-        each.operation == "token" and b"refresh_token" in each.body for each in stage.emulator.requests
+        request.operation == "token" and b"refresh_token" in request.body
+        for request in stage.emulator.requests
     )
 
 
@@ -24,7 +25,7 @@ def test_a_user_s_tokens_are_renewed_by_trigger_and_task_and_shown_to_nobody(sta
     ids = inbox.put({"n": 1})
     assert run.succeeds()["started"]["count"] == 1
     stage.check_one_run_each(inbox, ids)
-    used = {each.headers["authorization"] for each in inbox.requests("ack") + inbox.requests("lease")}
+    used = {request.headers["authorization"] for request in inbox.requests("ack") + inbox.requests("lease")}
     assert f"Bearer {first['access_token']}" not in used
 
     stage.emulator.store.tokens.expire()
@@ -32,6 +33,6 @@ def test_a_user_s_tokens_are_renewed_by_trigger_and_task_and_shown_to_nobody(sta
     run = stage.start("poking_listener_of_a_user", inbox)
     assert run.succeeds()["started"]["count"] == 1
     assert refreshes(stage) == 3
-    shown = stage.airflow.api.request("GET", f"variables/{NAME}")
-    values = json.loads(shown["value"])
+    variable = stage.airflow.api.request("GET", f"variables/{NAME}")
+    values = json.loads(variable["value"])
     assert (values["access_token"], values["refresh_token"]) == ("***", "***")

@@ -30,16 +30,16 @@ def store(emulator: EmulatorServer, env: Mapping[str, str], expires_in: float) -
     :param expires_in: seconds.
     """
     tokens = asdict(logged_in(emulator))
-    given = {name: tokens[name] for name in ("access_token", "refresh_token")}
+    secrets = {name: tokens[name] for name in ("access_token", "refresh_token")}
     subprocess.run(
         [sys.executable, "-c", STORE],
-        input=json.dumps({**given, "expires_in": expires_in}),
+        input=json.dumps({**secrets, "expires_in": expires_in}),
         env=dict(env),
         text=True,
         check=True,
         timeout=60,
     )
-    return given
+    return secrets
 
 
 def log_in(conn_id: str, env: Mapping[str, str]) -> tuple[str, str]:
@@ -59,7 +59,7 @@ def log_in(conn_id: str, env: Mapping[str, str]) -> tuple[str, str]:
             address = process.stdout.readline()
             assert address, process.communicate()
         address = address.strip()
-        rest, said = process.communicate(Browser().decide(address) + "\n", timeout=SECONDS)
-    assert process.returncode == 0, said
-    assert "Logged in" in said
-    return address, "".join(logged) + rest + said
+        rest, errors = process.communicate(Browser().decide(address) + "\n", timeout=SECONDS)
+    assert process.returncode == 0, errors
+    assert "Logged in" in errors
+    return address, "".join(logged) + rest + errors

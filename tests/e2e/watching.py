@@ -15,8 +15,8 @@ from tests.e2e.stage import Inbox, Run, Stage
 def worked_on(stage: Stage, dag_id: str) -> list[str]:
     """Ids of the messages that successful runs of a DAG were given."""
     api = stage.airflow.api
-    done = [run["dag_run_id"] for run in api.dag_runs(dag_id) if run["state"] == "success"]
-    return sorted(message_id for run_id in done for message_id in api.xcom(dag_id, run_id, "work") or [])
+    run_ids = [run["dag_run_id"] for run in api.dag_runs(dag_id) if run["state"] == "success"]
+    return sorted(message_id for run_id in run_ids for message_id in api.xcom(dag_id, run_id, "work") or [])
 
 
 def expire_what_was_not_handed_over(inbox: Inbox, run: Run) -> None:

@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Below it pytest makes a directory for each fork; one that is named would be emptied by each.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
         forks = Forks(faults, Path(folder), workers=options.workers, first_only=not options.all_tests)
-        chosen = ["tests/unit", "-q", "-m", "not program", "-p", "no:cacheprovider"]
-        if exit_code := pytest.main(chosen, plugins=[forks]):
+        arguments_of_pytest = ["tests/unit", "-q", "-m", "not program", "-p", "no:cacheprovider"]
+        if exit_code := pytest.main(arguments_of_pytest, plugins=[forks]):
             return int(exit_code)
     options.json.write_text(json.dumps([asdict(outcome) for outcome in forks.outcomes], indent=1))
     return report(forks.outcomes)
@@ -68,19 +68,23 @@ def all_faults() -> list[Fault]:
 def report(outcomes: Sequence[Outcome]) -> int:
     """Print the score of each room and what was not noticed; return the exit code."""
     total: Counter[str] = Counter()
-    noticed: Counter[str] = Counter()
+    noticed_faults: Counter[str] = Counter()
     for outcome in outcomes:
         total[outcome.room] += 1
-        noticed[outcome.room] += outcome.is_noticed
+        noticed_faults[outcome.room] += outcome.is_noticed
     for room in sorted(total):
-        print(f"{room}: {noticed[room]} of {total[room]}")
+        print(f"{room}: {noticed_faults[room]} of {total[room]}")
     for outcome in outcomes:
         if not outcome.is_noticed:
             print(f"not noticed: {outcome.name} ({outcome.ran} tests)")
-    print(f"{noticed.total()} of {total.total()} faults were noticed")
-    rooms = ", ".join(f"{room} {noticed[room]}/{total[room]}" for room in sorted(total))
-    record("seeded faults noticed", f"{noticed.total()} of {total.total()} ({rooms})", "make mutations")
-    is_enough = noticed["dispatch"] == total["dispatch"] and noticed.total() >= REQUIRED * total.total()
+    print(f"{noticed_faults.total()} of {total.total()} faults were noticed")
+    rooms = ", ".join(f"{room} {noticed_faults[room]}/{total[room]}" for room in sorted(total))
+    record(
+        "seeded faults noticed", f"{noticed_faults.total()} of {total.total()} ({rooms})", "make mutations"
+    )
+    is_enough = (
+        noticed_faults["dispatch"] == total["dispatch"] and noticed_faults.total() >= REQUIRED * total.total()
+    )
     return 0 if is_enough else 1
 
 

@@ -55,7 +55,7 @@ def dropped(call: str) -> Edit:
 def preceded(call: str, inserted: str) -> Edit:
     """Put another statement before the one with a call of this name, be it in a condition."""
     return _statement(
-        lambda statement: any(_calls(each, call) for each in _own_parts(statement)),
+        lambda statement: any(_calls(part, call) for part in _own_parts(statement)),
         lambda statement: [*ast.parse(inserted).body, statement],
     )
 
@@ -67,7 +67,7 @@ def returning(value: str, *, after: str) -> Edit:
         count = 0
         for block in _blocks(function):
             if isinstance(block[-1], ast.Return) and any(
-                _is_simple(each) and _calls(each, after) for each in block
+                _is_simple(statement) and _calls(statement, after) for statement in block
             ):
                 block[-1].value = _expression(value)
                 count += 1
@@ -85,7 +85,7 @@ def _matches(node: Any, pattern: Any) -> bool:
         return isinstance(node, ast.expr)
     if type(node) is not type(pattern):
         return False
-    if isinstance(pattern, ast.Call) and [ast.unparse(each) for each in pattern.args] == ["..."]:
+    if isinstance(pattern, ast.Call) and [ast.unparse(argument) for argument in pattern.args] == ["..."]:
         return _matches(node.func, pattern.func)
     if isinstance(pattern, list):
         return len(node) == len(pattern) and all(map(_matches, node, pattern))
@@ -98,14 +98,14 @@ def _matches(node: Any, pattern: Any) -> bool:
     )
 
 
-def _replace(function: ast.AST, chosen: Callable[[ast.AST], bool], new: Callable[[Any], ast.AST]) -> int:
+def _replace(function: ast.AST, is_chosen: Callable[[ast.AST], bool], new: Callable[[Any], ast.AST]) -> int:
     """Replace nodes; return how many there were."""
     count = 0
 
     class Replacing(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> Any:
             nonlocal count
-            if chosen(node):
+            if is_chosen(node):
                 count += 1
                 return deepcopy(new(node))
             return self.generic_visit(node)
@@ -126,12 +126,12 @@ def _condition(word: str, new: Callable[[ast.expr], ast.expr]) -> Edit:
     return edit
 
 
-def _statement(chosen: Callable[[ast.stmt], bool], new: Callable[[ast.stmt], list[ast.stmt]]) -> Edit:
+def _statement(is_chosen: Callable[[ast.stmt], bool], new: Callable[[ast.stmt], list[ast.stmt]]) -> Edit:
     def edit(function: ast.AST) -> int:
         count = 0
         for block in _blocks(function):
             for at in reversed(range(len(block))):
-                if chosen(block[at]):
+                if is_chosen(block[at]):
                     block[at : at + 1] = new(block[at])
                     count += 1
         return count
@@ -174,11 +174,11 @@ def _is_call(statement: ast.stmt, name: str) -> bool:
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    functions = [f".{ast.unparse(each.func)}" for each in ast.walk(node) if isinstance(each, ast.Call)]
+    functions = [f".{ast.unparse(call.func)}" for call in ast.walk(node) if isinstance(call, ast.Call)]
     return any(function.endswith(f".{name}") for function in functions)
 
 
 def _names(node: ast.AST, word: str) -> bool:
     """Whether a name, an attribute, an argument or a string in it is this word."""
     fields = ("attr", "id", "value", "arg")
-    return any(word == getattr(each, field, None) for each in ast.walk(node) for field in fields)
+    return any(word == getattr(child, field, None) for child in ast.walk(node) for field in fields)

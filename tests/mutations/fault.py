@@ -61,14 +61,14 @@ class Fault:
 
         :raises ValueError: no function, or more than one, has this name.
         """
-        named = [
+        same_name = [
             place
             for place in functions(package, self.function.rpartition(".")[2])
             if f".{place.function}".endswith(f".{self.function}")
         ]
-        if len(named) != 1:
-            raise ValueError(f"{self.name!r}: {len(named)} functions are called {self.function}")
-        return named[0]
+        if len(same_name) != 1:
+            raise ValueError(f"{self.name!r}: {len(same_name)} functions are called {self.function}")
+        return same_name[0]
 
 
 def functions(package: Path, name: str = "") -> Iterator[Place]:

@@ -74,15 +74,15 @@ class Forks:
         if session.testsfailed:
             raise session.Interrupted("The tests cannot be collected.")
         items = {item.nodeid: item for item in session.items}
-        executed = self._measure(session)
-        print(f"{len(items)} tests execute {len(executed)} functions", file=sys.stderr)
+        tests_by_function = self._measure(session)
+        print(f"{len(items)} tests execute {len(tests_by_function)} functions", file=sys.stderr)
         session.config.option.maxfail = 1 if self._first_only else 0
         running: dict[_Fork, tuple[Fault, int]] = {}
         try:
             for number, fault in enumerate(self._faults):
                 while len(running) == self._workers:
                     self._collect(running)
-                tests = [items[test] for test in executed[fault.place(PACKAGE).function]]
+                tests = [items[test] for test in tests_by_function[fault.place(PACKAGE).function]]
                 answer = self._folder / f"{number}.json"
                 running[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
             while running:
@@ -98,20 +98,24 @@ class Forks:
         def run() -> Any:
             coverage = Coverage(data_file=None, source=[str(PACKAGE)], config_file=False)
             coverage.start()
-            seen = _run(session, session.items, coverage)
+            observer = _run(session, session.items, coverage)
             coverage.stop()
-            executed = _executed(coverage).items()
-            return list(seen.failed), {name: sorted(tests, key=seen.seconds.get) for name, tests in executed}
+            items = _executed(coverage).items()
+            return list(observer.failed), {
+                name: sorted(tests, key=observer.seconds.get) for name, tests in items
+            }
 
         fork = _Fork(run, self._folder / "executed.json", MAX_MEASUREMENT_SECONDS)
         while not fork.has_ended():
             time.sleep(0.02)
         if (answer := fork.answer()) is None:
             raise session.Interrupted("The tests did not end without a fault.")
-        failed, executed = answer
+        failed, tests_by_function = answer
         for test in failed:
             print(f"fails without a fault: {test}", file=sys.stderr)
-        return {name: [test for test in tests if test not in failed] for name, tests in executed.items()}
+        return {
+            name: [test for test in tests if test not in failed] for name, tests in tests_by_function.items()
+        }
 
     def _collect(self, running: dict[_Fork, tuple[Fault, int]]) -> None:
         """Take the outcomes of forks that have ended."""
@@ -179,7 +183,7 @@ class _Fork:
         return json.loads(self._answer.read_text())
 
 
-class _Seen:
+class _Observer:
     """
     A plugin of pytest: which tests failed, and how long each took.
 
@@ -212,21 +216,25 @@ def _run_seeded(session: pytest.Session, fault: Fault, tests: Sequence[pytest.It
         return list(_run(session, tests).failed)
 
 
-def _run(session: pytest.Session, tests: Sequence[pytest.Item], coverage: Coverage | None = None) -> _Seen:
-    seen = _Seen(coverage)
-    session.config.pluginmanager.register(seen)
+def _run(
+    session: pytest.Session, tests: Sequence[pytest.Item], coverage: Coverage | None = None
+) -> _Observer:
+    observer = _Observer(coverage)
+    session.config.pluginmanager.register(observer)
     session.items = list(tests)
     session.testscollected = len(tests)
     with suppress(session.Failed):
         run_loop(session)
-    return seen
+    return observer
 
 
 def _executed(coverage: Coverage) -> dict[str, list[str]]:
     data = coverage.get_data()
-    executed = {}
+    tests_by_function = {}
     for place in functions(PACKAGE):
         of_file = data.contexts_by_lineno(str(place.file))
         lines = range(place.node.body[0].lineno, (place.node.end_lineno or 0) + 1)
-        executed[place.function] = list({test for line in lines for test in of_file.get(line, ()) if test})
-    return executed
+        tests_by_function[place.function] = list(
+            {test for line in lines for test in of_file.get(line, ()) if test}
+        )
+    return tests_by_function

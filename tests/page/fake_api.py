@@ -13,7 +13,7 @@ EARLIER = "2026-11-23T11:55:00+00:00"
 CONNECTION = "workflow_default"
 
 
-def inbox(number: int = 1, **given: Any) -> dict[str, Any]:
+def inbox(number: int = 1, **changes: Any) -> dict[str, Any]:
     """An inbox as the list has it."""
     return {
         "id": f"00000000-0000-4000-8000-{number:012}",
@@ -30,7 +30,7 @@ def inbox(number: int = 1, **given: Any) -> dict[str, Any]:
                 "url": f"/dags/handle_{number}",
             }
         ],
-    } | given
+    } | changes
 
 
 def run(dag_id: str = "handle", number: int = 1, state: str = "success") -> dict[str, Any]:
@@ -39,7 +39,7 @@ def run(dag_id: str = "handle", number: int = 1, state: str = "success") -> dict
     return {"dag_id": dag_id, "run_id": run_id, "state": state, "url": f"/dags/{dag_id}/runs/{run_id}"}
 
 
-def message(number: int = 1, **given: Any) -> dict[str, Any]:
+def message(number: int = 1, **changes: Any) -> dict[str, Any]:
     """A message as the list has it."""
     return {
         "id": f"10000000-0000-4000-8000-{number:012}",
@@ -50,10 +50,10 @@ def message(number: int = 1, **given: Any) -> dict[str, Any]:
         "possible_duplicate": False,
         "run": None,
         "dead_letter": None,
-    } | given
+    } | changes
 
 
-def dead_letter(number: int = 1, **given: Any) -> dict[str, Any]:
+def dead_letter(number: int = 1, **changes: Any) -> dict[str, Any]:
     """A dead letter as the list has it."""
     return {
         **run("dead_letters", number),
@@ -66,7 +66,7 @@ def dead_letter(number: int = 1, **given: Any) -> dict[str, Any]:
         "target_dag_id": "handle",
         "started_by": "a task",
         "replayed": None,
-    } | given
+    } | changes
 
 
 def error(status: int, code: str, title: str, fix: str) -> Answer:
@@ -106,10 +106,13 @@ class FakeAPI:
             return self._one(last)
         answers: dict[str, Callable[[Request], Any]] = {
             "connections": lambda _: {
-                "connections": [{"connection_id": each} for each in self.connections],
+                "connections": [{"connection_id": connection_id} for connection_id in self.connections],
                 "may_add": self.may_add,
             },
-            "inboxes": lambda sent: {**self._page("inboxes", self.inboxes, sent), "silent": self.silent},
+            "inboxes": lambda page_request: {
+                **self._page("inboxes", self.inboxes, page_request),
+                "silent": self.silent,
+            },
             "messages": self._messages,
             "dead-letters": lambda _: {
                 "dead_letters": self.dead_letters,
@@ -117,8 +120,8 @@ class FakeAPI:
                 "fetched_at": self.fetched_at,
             },
             "summary": lambda _: self.summary_of_inbox(),
-            "pause": lambda sent: self._set(sent, "paused", "user"),
-            "resume": lambda sent: self._set(sent, "active", None),
+            "pause": lambda page_request: self._set(page_request, "paused", "user"),
+            "resume": lambda page_request: self._set(page_request, "active", None),
             "replay": self._replay,
         }
         return Answer(answers[last](request))
@@ -131,20 +134,20 @@ class FakeAPI:
 
     def _messages(self, request: Request) -> dict[str, Any]:
         page = self._page("messages", self.messages, request)
-        listed = self._one(request.parts[-2]).body
-        if "cursor" in request.query or "inboxes" not in listed:
+        body = self._one(request.parts[-2]).body
+        if "cursor" in request.query or "inboxes" not in body:
             return page
         summary = self.summary_of_inbox()
         known = summary if summary["counts"] and "summary" not in self.failing else None
-        listed["inboxes"] = [{**each, "summary": each["summary"] or known} for each in listed["inboxes"]]
-        return page | {"inbox": listed}
+        body["inboxes"] = [{**entry, "summary": entry["summary"] or known} for entry in body["inboxes"]]
+        return page | {"inbox": body}
 
     def _one(self, inbox_id: str) -> Answer:
-        found = [each for each in self.inboxes if inbox_id in (each["id"], each["name"])]
-        if not found:
+        inboxes = [entry for entry in self.inboxes if inbox_id in (entry["id"], entry["name"])]
+        if not inboxes:
             return error(404, "not_found", "The service has no such inbox.", "reload the list")
-        silent = [source for source in self.silent if source["inbox"] == found[0]["id"]]
-        return Answer({"inboxes": found, "next": None, "fetched_at": self.fetched_at, "silent": silent})
+        silent = [source for source in self.silent if source["inbox"] == inboxes[0]["id"]]
+        return Answer({"inboxes": inboxes, "next": None, "fetched_at": self.fetched_at, "silent": silent})
 
     def summary_of_inbox(self) -> dict[str, Any]:
         """The numbers of any inbox."""
@@ -156,10 +159,10 @@ class FakeAPI:
         }
 
     def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:
-        (found,) = (each for each in self.inboxes if each["id"] == request.parts[-2])
-        changed = found | {"status": status, "paused_reason": reason}
+        (chosen_inbox,) = (entry for entry in self.inboxes if entry["id"] == request.parts[-2])
+        changed = chosen_inbox | {"status": status, "paused_reason": reason}
         if not self.is_late:
-            found |= changed
+            chosen_inbox |= changed
         return changed
 
     def _replay(self, request: Request) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Request:
     @property
     def parts(self) -> list[str]:
         """Decoded segments of the path."""
-        return [unquote(each) for each in self.path.split("/")]
+        return [unquote(part) for part in self.path.split("/")]
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Host:
     def file(self, path: str) -> tuple[bytes, str] | None:
         """A file of Airflow's UI or of the page, with its type."""
         for prefix, folder in (("static/", self.dist), ("workflow/static/", STATIC)):
-            found = folder / path.removeprefix(prefix)
-            if path.startswith(prefix) and found.is_file() and folder in found.resolve().parents:
-                return found.read_bytes(), mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+            file = folder / path.removeprefix(prefix)
+            if path.startswith(prefix) and file.is_file() and folder in file.resolve().parents:
+                return file.read_bytes(), mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         return None
 
     def index(self) -> bytes:
@@ -131,14 +131,14 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         path = url.path.removeprefix(self.host.base)
         size = int(self.headers.get("Content-Length") or 0)
-        sent = self.rfile.read(size)
+        content = self.rfile.read(size)
         if path.startswith("workflow/api/"):
             request = Request(
                 self.command,
                 path.removeprefix("workflow/api/"),
                 parse_qs(url.query),
                 dict(self.headers),
-                json.loads(sent) if sent else None,
+                json.loads(content) if content else None,
             )
             self.host.requests.append(request)
             answer = self.host.api(request)
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
 
-    def log_message(self, *given: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Log nothing."""
 
 

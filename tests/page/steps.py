@@ -52,7 +52,7 @@ def at(number: int = 1, more: str = "") -> str:
 
 
 def posts(host: Host) -> list[Request]:
-    return [each for each in host.requests if each.method == "POST"]
+    return [request for request in host.requests if request.method == "POST"]
 
 
 def wait_until(page, condition: Callable[[], bool]) -> None:

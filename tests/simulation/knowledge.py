@@ -91,8 +91,8 @@ class Knowledge:
     :param dag_ids: its targets.
     :param attempt: number of its try, from 1; each failed poll counts as one.
     :param is_trigger: whether it leases only.
-    :param started: targets of which it has started a run in this poll.
-    :param found: targets of which it has found a run in this poll, and that have rejected nothing since.
+    :param targets_started: those of which it has started a run in this poll.
+    :param targets_found: those of which it found a run in this poll, and that rejected nothing after that.
     :param rejected_by: the target of each rejection of this poll, and whether the message was new.
     :param faulty: the start that Airflow answered with 5xx, until it is known whether the run exists.
     :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
@@ -106,8 +106,8 @@ class Knowledge:
     dag_ids: Sequence[str]
     attempt: int = 1
     is_trigger: bool = False
-    started: set[str] = field(default_factory=set)
-    found: set[str] = field(default_factory=set)
+    targets_started: set[str] = field(default_factory=set)
+    targets_found: set[str] = field(default_factory=set)
     rejected_by: list[tuple[str, bool]] = field(default_factory=list)
     faulty: tuple[Lease, str, str] | None = None
     failed: bool = False
@@ -136,14 +136,14 @@ class Knowledge:
     @property
     def is_probing(self) -> bool:
         """Whether it leases one message at a time."""
-        proven = self.started | self.found
+        proven = self.targets_started | self.targets_found
         return not (proven if self.attempt == 1 else proven.issuperset(self.dag_ids))
 
     @property
     def unproven(self) -> int:
         """Rejections of this poll that count against its probes."""
         rejecting_dags = [dag_id for dag_id, is_new in self.rejected_by if is_new or self.attempt == 1]
-        return sum(dag_id not in self.started for dag_id in rejecting_dags)
+        return sum(dag_id not in self.targets_started for dag_id in rejecting_dags)
 
     @property
     def probes(self) -> int:

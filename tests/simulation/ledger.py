@@ -193,8 +193,8 @@ class Ledger:
             knowledge.source_in_trouble
         ) = False
         knowledge.leases_before, knowledge.faulty = len(knowledge.leases), None
-        knowledge.started.clear()
-        knowledge.found.clear()
+        knowledge.targets_started.clear()
+        knowledge.targets_found.clear()
         knowledge.rejected_by.clear()
         knowledge.failed_acks.clear()
 
@@ -219,8 +219,8 @@ class Ledger:
         if isinstance(error, TargetError):
             knowledge.attempt += 1
             # What it defers for is probed again.
-            knowledge.started.clear()
-            knowledge.found.clear()
+            knowledge.targets_started.clear()
+            knowledge.targets_found.clear()
             knowledge.rejected_by.clear()
             knowledge.failed = False
 

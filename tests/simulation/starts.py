@@ -127,14 +127,14 @@ class Starts:
 
     def start_answered(self, process: Process, dag_id: str, existing: bool) -> None:
         """A process knows that a run exists."""
-        (process.knowledge.found if existing else process.knowledge.started).add(dag_id)
+        (process.knowledge.targets_found if existing else process.knowledge.targets_started).add(dag_id)
 
     def search_answered(self, process: Process, dag_id: str, is_found: bool) -> None:
         """A process knows whether a target has a run of a message."""
         knowledge: Knowledge = process.knowledge
         faulty, knowledge.faulty = knowledge.faulty, None
         if is_found:
-            knowledge.found.add(dag_id)
+            knowledge.targets_found.add(dag_id)
         if faulty is not None and not is_found:
             self._rejected(process, faulty)
 
@@ -142,7 +142,7 @@ class Starts:
         """A process knows that a target rejected a message."""
         lease, message_id, dag_id = start
         lease.refused.add(message_id)
-        process.knowledge.found.discard(dag_id)
+        process.knowledge.targets_found.discard(dag_id)
         process.knowledge.rejected_by.append((dag_id, lease.counts[message_id] == 1))
         self.rejections[lease.inbox_id, message_id].add((dag_id, *_poll_of(process)))
 

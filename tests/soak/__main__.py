@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.crash import account
 from tests.crash.topology import Topology, exit_code
 from tests.soak.recipes import IDLE, RECIPES
-from tests.soak.report import judged, table, unclosed
+from tests.soak.report import rows_of, table, warnings_of_unclosed
 from tests.soak.sampling import Sampler
 from tests.soak.scene import TOKEN_SECONDS, USER_TOKEN_SECONDS, SoakScene, running
 from tools.evidence import record
@@ -33,17 +33,17 @@ def main() -> int:
     return exit_code("soak", partial(soak, minutes * 60, rate))
 
 
-def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:
+def soak(seconds: float, rate: float, topology: Topology, home: Path) -> bool:
     """
     Do it; whether nothing grew, and nothing was lost.
 
     :param seconds: for which messages are put. The first fifth warms up, the rest is measured.
     :param rate: messages per second, over all recipes.
     """
-    print(f"Topology: {chosen.name}")
+    print(f"Topology: {topology.name}")
     print(f"{rate:g} messages a second for {seconds:g} s, beside {len(IDLE)} idle watchers")
     print(f"Tokens live for {TOKEN_SECONDS:g} s, those of a user for {USER_TOKEN_SECONDS:g} s", flush=True)
-    with running(chosen, home) as scene:
+    with running(topology, home) as scene:
         scene.airflow.wait_for_dags(["listen", "drain", "read_events", "idle", "handle_sensor", "warm_up"])
         # A process of a worker opens what it keeps open with its first task.
         api = scene.airflow.api
@@ -51,48 +51,48 @@ def soak(seconds: float, rate: float, chosen: Topology, home: Path) -> bool:
         for recipe in RECIPES:
             scene.put(recipe, -1)
         assert scene.settles(START_SECONDS, RECIPES), (
-            f"{account.table(scene.counted().values())}\n{scene.airflow.tails(40)}"
+            f"{account.table(scene.current_accounts().values())}\n{scene.airflow.tails(40)}"
         )
-        sampler = Sampler(*(each.port for each in scene.service.all))
+        sampler = Sampler(*(emulator.port for emulator in scene.service.all))
         put_and_sample(seconds, rate, scene, sampler)
         scene.settles(END_SECONDS, RECIPES)
-        accounts = scene.counted()
+        accounts = scene.current_accounts()
         print(f"The listener ran {len(api.dag_runs('listen'))} times")
         # Nothing starts runs of "idle" but alarms.
         failed = [
             run for name in ("listen", "drain") for run in api.dag_runs(name) if run["state"] == "failed"
         ]
         alarms = [run["dag_run_id"] for run in [*api.dag_runs("idle"), *failed]]
-    rows = judged(sampler.series)
+    rows = rows_of(sampler.series)
     print(table(rows))
     print(account.table(accounts.values()))
-    warnings = unclosed(home)
+    warnings = warnings_of_unclosed(home)
     print(
         f"Lines of the logs about something that was not closed: {len(warnings)}", *warnings[:10], sep="\n  "
     )
     print(f"Alarms, all of them false: {len(alarms)}", *alarms[:10], sep="\n  ")
     steady = all(row.holds for row in rows) and not warnings
-    kept = all(recipe.kept(each) for recipe, each in accounts.items())
+    all_kept = all(recipe.is_kept(account_of_recipe) for recipe, account_of_recipe in accounts.items())
     print("Nothing grows." if steady else "SOMETHING GROWS.")
-    print("Every message had its one run." if kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
+    print("Every message had its one run." if all_kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
     growth = "nothing grows" if steady else "something grows"
     result = f"{seconds / 60:g} minutes: {len(alarms)} false alarms, {growth}"
     record("soak", result, f"make soak MINUTES={seconds / 60:g} RATE={rate:g}")
-    return steady and kept and not alarms
+    return steady and all_kept and not alarms
 
 
 def put_and_sample(seconds: float, rate: float, scene: SoakScene, sampler: Sampler) -> None:
     """Put the messages, in turn for each recipe, and take samples once it is warm."""
     begun = time.monotonic()
-    put, sample_at, pause = 0, seconds / 5, min(10.0, max(2.0, seconds / 60))
+    message_count, sample_at, pause = 0, seconds / 5, min(10.0, max(2.0, seconds / 60))
     while (passed := time.monotonic() - begun) < seconds:
-        if passed * rate >= put:
-            scene.put(RECIPES[put % len(RECIPES)], put)
-            put += 1
+        if passed * rate >= message_count:
+            scene.put(RECIPES[message_count % len(RECIPES)], message_count)
+            message_count += 1
         if passed >= sample_at:
             scene.sample(sampler, passed)
             sample_at += pause
-        following = min(put / rate, sample_at, seconds)
+        following = min(message_count / rate, sample_at, seconds)
         time.sleep(max(0.0, begun + following - time.monotonic()))
 
 

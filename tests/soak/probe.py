@@ -34,18 +34,18 @@ class ProbeTrigger(BaseEventTrigger):
         file = Path(self.folder, str(os.getpid()))
         while True:
             unfinished = file.with_suffix(".new")
-            unfinished.write_text(json.dumps(counted()))
+            unfinished.write_text(json.dumps(counts_of_process()))
             unfinished.replace(file)
             await asyncio.sleep(LOOK_SECONDS)
         yield
 
 
-def counted() -> dict[str, int]:
+def counts_of_process() -> dict[str, int]:
     """What there is in this process now."""
     objects = gc.get_objects()
-    sessions = [each for each in objects if type(each) is aiohttp.ClientSession]
+    sessions = [object_ for object_ in objects if type(object_) is aiohttp.ClientSession]
     return {
-        "sessions": sum(not each.closed for each in sessions),
+        "sessions": sum(not session.closed for session in sessions),
         "asyncio tasks": len(asyncio.all_tasks()),
         "objects": len(objects),
     }

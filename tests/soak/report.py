@@ -132,11 +132,11 @@ class Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        shown = [
+        figures = [
             f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in (self.first, self.last, self.most)
         ]
         allowed = str(RULES.get(self.key[1]) or "")
-        return (*self.key, *shown, f"{self.per_hour:+.1f}", allowed, self.verdict)
+        return (*self.key, *figures, f"{self.per_hour:+.1f}", allowed, self.verdict)
 
 
 def _figures(points: Points) -> tuple[float, ...]:
@@ -155,7 +155,7 @@ def _lower_quartile(values: list[float]) -> float:
     return sorted(values)[(len(values) - 1) // 4]
 
 
-def judged(series: Mapping[Key, Mapping[int, Points]]) -> list[Row]:
+def rows_of(series: Mapping[Key, Mapping[int, Points]]) -> list[Row]:
     """A row for each series, those of one process next to each other."""
     return [Row.of(key, members.values()) for key, members in sorted(series.items())]
 
@@ -165,7 +165,7 @@ def table(rows: Sequence[Row]) -> str:
     return str(tabulate([row.cells for row in rows], COLUMNS, "plain"))
 
 
-def unclosed(home: Path) -> list[str]:
+def warnings_of_unclosed(home: Path) -> list[str]:
     """Lines of all logs in which aiohttp complains of what nobody closed."""
     return [
         line

@@ -30,15 +30,15 @@ def processes(airflow: LocalAirflow) -> dict[str, list[psutil.Process]]:
     The children of a first process last as long as it does: the one that runs the triggers, those of a pool
     of workers. What they fork in turn runs one task, and ends.
     """
-    found = {}
+    processes_by_name = {}
     for name in airflow.names:
         below = CHILDREN.get(name.rstrip("0123456789").rstrip("-"))
         if below is None:
             continue
         first = psutil.Process(airflow.leader(name))
-        found[name] = [first]
-        found[f"{name}: {below}"] = first.children()
-    return found
+        processes_by_name[name] = [first]
+        processes_by_name[f"{name}: {below}"] = first.children()
+    return processes_by_name
 
 
 CHILDREN = {"triggerer": "runs the triggers", "scheduler": "its workers", "worker": "its pool"}
@@ -72,8 +72,8 @@ class Sampler:
 
         :param member: which process it is of, where there are several of that name.
         """
-        for what, value in values.items():
-            self.series[name, what][member].append((at, value))
+        for figure, value in values.items():
+            self.series[name, figure][member].append((at, value))
 
     def _held(self, process: psutil.Process) -> dict[str, float]:
         try:
@@ -91,9 +91,9 @@ class Sampler:
 
     def _sockets(self, sockets: Iterable[psutil._common.pconn]) -> dict[str, float]:
         counts = {TO_SERVICE: 0, ELSEWHERE: 0, HALF_CLOSED: 0}
-        for each in sockets:
-            if each.status == psutil.CONN_LISTEN:
+        for connection in sockets:
+            if connection.status == psutil.CONN_LISTEN:
                 continue
-            counts[TO_SERVICE if each.raddr and each.raddr.port in self.ports else ELSEWHERE] += 1
-            counts[HALF_CLOSED] += each.status == psutil.CONN_CLOSE_WAIT
+            counts[TO_SERVICE if connection.raddr and connection.raddr.port in self.ports else ELSEWHERE] += 1
+            counts[HALF_CLOSED] += connection.status == psutil.CONN_CLOSE_WAIT
         return counts

@@ -64,9 +64,9 @@ class Services:
     def counts(self) -> dict[str, int]:
         """What they can tell of those who use them."""
         return {
-            "event streams open": sum(len(each.emulator.streams.open) for each in self.all),
-            "streams opened": sum(each.count("events") for each in self.all),
-            "tokens issued": sum(each.count("token") for each in self.all),
+            "event streams open": sum(len(server.emulator.streams.open) for server in self.all),
+            "streams opened": sum(server.count("events") for server in self.all),
+            "tokens issued": sum(server.count("token") for server in self.all),
         }
 
     def summary(self, inbox: str) -> dict[str, Any]:
@@ -117,12 +117,12 @@ def inside(home: Path) -> Path:
 
 
 @contextmanager
-def running(chosen: Topology, home: Path) -> Iterator[SoakScene]:
+def running(topology: Topology, home: Path) -> Iterator[SoakScene]:
     """The whole of it, in a home that is empty."""
     inside(home).mkdir()
     with Services.started() as services:
         dags, env = Path(__file__).parent / "dags", {"WORKFLOW_SOAK_INSIDE": str(inside(home))}
-        airflow = chosen.airflow(home, dags, services.connections(home), env)
+        airflow = topology.airflow(home, dags, services.connections(home), env)
         # Before anything starts: without his tokens the user's watcher would begin with a long pause.
         create_database(sys.executable, home, airflow.env)
         store(services.users, airflow.env, expires_in=USER_TOKEN_SECONDS)

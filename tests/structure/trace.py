@@ -83,11 +83,11 @@ class Tracer:
     @property
     def functions(self) -> Functions:
         """The functions of each file that were called."""
-        found: Functions = {}
+        functions: Functions = {}
         for code in self._codes:
-            names = found.setdefault(Path(code.co_filename).relative_to(PACKAGE).as_posix(), [])
+            names = functions.setdefault(Path(code.co_filename).relative_to(PACKAGE).as_posix(), [])
             names.append(code.co_qualname)
-        return found
+        return functions
 
 
 def _is_counted(code: CodeType) -> bool:

@@ -18,13 +18,13 @@ from airflow_provider_workflow.client.requests_transport import RequestsWire
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import forget
-from tests.unit.counted import counted
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_stats import fake_stats
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import budget
 from tests.unit.workbench import Workbench
 
-__all__ = ["counted"]
+__all__ = ["fake_stats"]
 budget.load()
 
 HERE = Path(__file__).parent
@@ -56,9 +56,9 @@ def encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, dict):
-        return {encodable(key): encodable(each) for key, each in value.items()}
+        return {encodable(key): encodable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(encodable(each) for each in value)
+        return type(value)(encodable(item) for item in value)
     return value
 
 
@@ -142,7 +142,7 @@ def pauses(fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 
 @pytest.fixture
-def connected(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
+def connected_emulator(emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
     """``emulator``, and the connection ``workflow_default`` to it, without pauses between retries."""
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", emulator.connection_json())
     monkeypatch.setattr("airflow_provider_workflow.client.sync_client.BACKOFF_SECONDS", 0.0)
@@ -169,6 +169,6 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 
 @pytest.fixture
-def bench(connected: EmulatorServer, supervisor: Supervisor) -> Workbench:
+def bench(connected_emulator: EmulatorServer, supervisor: Supervisor) -> Workbench:
     """The inbox ``orders``, and all that starts runs of its messages."""
-    return Workbench(connected, supervisor)
+    return Workbench(connected_emulator, supervisor)

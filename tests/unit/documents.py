@@ -19,8 +19,8 @@ _BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 def blocks(page: str, language: str | None = None) -> list[str]:
     """The blocks of code on a page, as they would be pasted."""
-    found = _BLOCK.findall(PAGES[page])
-    return [textwrap.dedent(text) for _, of, text in found if language in (None, of)]
+    matches = _BLOCK.findall(PAGES[page])
+    return [textwrap.dedent(text) for _, of, text in matches if language in (None, of)]
 
 
 def languages(page: str) -> set[str]:
@@ -34,8 +34,8 @@ def prose(page: str) -> str:
 
 def command(page: str, beginning: str) -> str:
     """The one block of commands on a page that begins like this."""
-    (found,) = [block for block in blocks(page, "bash") if block.startswith(beginning)]
-    return found
+    (command_block,) = [block for block in blocks(page, "bash") if block.startswith(beginning)]
+    return command_block
 
 
 def lines_of(block: str) -> list[str]:

@@ -144,8 +144,8 @@ class FakeClock:
 
     def then(self, *acts: Callable[[], Any]) -> None:
         """Let one of these happen in each sleep, in this order, and nothing in those that follow."""
-        left = list(acts)
-        self.meanwhile = lambda seconds: left.pop(0)() if left else None
+        remaining_acts = list(acts)
+        self.meanwhile = lambda seconds: remaining_acts.pop(0)() if remaining_acts else None
 
     def advance(self, seconds: float) -> None:
         """Move the clock at once; whatever is due meanwhile happens, each at its time."""
@@ -185,10 +185,10 @@ class FakeClock:
     def counting(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """The same function, during which nothing settles: it waits for what is outside of the event loop."""
 
-        async def counted(*given: Any, **named: Any) -> Any:
+        async def counted(*args: Any, **kwargs: Any) -> Any:
             self.busy += 1
             try:
-                return await function(*given, **named)
+                return await function(*args, **kwargs)
             finally:
                 self.busy -= 1
 
@@ -208,8 +208,8 @@ class FakeClock:
 
     def _move_to(self, moment: float) -> None:
         seconds, self._time = moment - self._time, moment
-        for each in self.moved_along:
-            each.advance(seconds)
+        for clock in self.moved_along:
+            clock.advance(seconds)
 
     async def _elapsed(self, seconds: float) -> None:
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()

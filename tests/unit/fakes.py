@@ -26,8 +26,8 @@ def api_error(
     status: int, reason: str | None = None, message: str = "made up\n\nOn instance:\n    'a payload'"
 ) -> AirflowRuntimeError:
     """What a task is told when the API server answers with an error in JSON."""
-    said = {"reason": reason, "message": message}
-    inner: Any = {"detail": said if reason else "made up"}
+    reasons = {"reason": reason, "message": message}
+    inner: Any = {"detail": reasons if reason else "made up"}
     return _runtime_error({"status_code": status, "message": "made up", "detail": inner})
 
 
@@ -92,12 +92,12 @@ class Supervisor:
             return None  # secrets that are to be masked
         msgspec.msgpack.encode(message.conf)
         self.asked.append(message)
-        found = next((answer for fault in self.faults if (answer := fault(message))), None)
-        if found is None:
-            found = self._start(message)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        outcome = next((answer for fault in self.faults if (answer := fault(message))), None)
+        if outcome is None:
+            outcome = self._start(message)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _start(self, message: TriggerDagRun) -> Any:
         if message.dag_id not in self.dags:
@@ -171,12 +171,12 @@ class TaskInstance:
         self.xcoms[self.run_id, key, self.map_index] = json.loads(json.dumps(value))
 
     def xcom_pull(self, *, key: str, include_prior_dates: bool, map_indexes: int) -> Any:
-        found = [
+        values = [
             value
             for (run_id, name, map_index), value in self.xcoms.items()
             if (name, map_index) == (key, map_indexes) and (include_prior_dates or run_id == self.run_id)
         ]
-        return found[-1] if found else None
+        return values[-1] if values else None
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None

@@ -160,8 +160,8 @@ class Service:
             return self.lease(call.json["lease_limit"])
         if call.name == "list_messages":
             self.answered()
-            listed = [{"id": f"m{number}", "status": "available"} for number in self.available[:100]]
-            return {"results": listed, "next": None}
+            messages = [{"id": f"m{number}", "status": "available"} for number in self.available[:100]]
+            return {"results": messages, "next": None}
         return self.answered()
 
     run_once = staticmethod(lambda calls, *args: ([], None))
@@ -337,8 +337,8 @@ class Day:
         with self.passes():
             while True:
                 self._dispatch(None)
-                gone = self.clock.second % seconds
-                self.clock.sleep(seconds - gone + source.RANDOM.uniform(1, 10))
+                elapsed_seconds = self.clock.second % seconds
+                self.clock.sleep(seconds - elapsed_seconds + source.RANDOM.uniform(1, 10))
         return self
 
     def _dispatch(self, events: Any) -> None:

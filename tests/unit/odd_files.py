@@ -26,7 +26,7 @@ CONTENTS = {
 
 
 @contextmanager
-def made(kind: str, folder: Path) -> Iterator[str]:
+def odd_file(kind: str, folder: Path) -> Iterator[str]:
     """The path of such a file. Whoever opens the pipe as an ordinary file is released after 10 s."""
     path = folder / kind
     if kind == "endless":

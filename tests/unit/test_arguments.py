@@ -27,14 +27,16 @@ SINCE_3_3 = {"retry_policy", "rerun_with_latest_version"}
 
 
 def parameters_of(kind: Any) -> dict[str, Parameter]:
-    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return {name: each for name, each in signature(kind).parameters.items() if each.kind in named}
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return {
+        name: parameter for name, parameter in signature(kind).parameters.items() if parameter.kind in kinds
+    }
 
 
 def types_of(kind: Any) -> dict[str, Any]:
     """The types in the signature of a class of ours."""
     # Only ours: they are strings of a few names.
-    return {name: eval(str(each.annotation), NAMES) for name, each in parameters_of(kind).items()}
+    return {name: eval(str(parameter.annotation), NAMES) for name, parameter in parameters_of(kind).items()}
 
 
 def test_an_editor_knows_the_arguments_that_the_listeners_share_with_their_types() -> None:
@@ -100,8 +102,8 @@ def test_an_editor_knows_the_arguments_of_a_batch_with_their_types() -> None:
 def types_of_batch() -> dict[str, Any]:
     of_function = ("python_callable", "op_kwargs")
     annotations = {
-        name: each.annotation
-        for name, each in parameters_of(WorkflowInboxDecoratedOperator).items()
+        name: parameter.annotation
+        for name, parameter in parameters_of(WorkflowInboxDecoratedOperator).items()
         if name not in of_function
     }
     own = {name: eval(annotation, NAMES) for name, annotation in annotations.items()}
@@ -158,10 +160,10 @@ CHOICES = [
 def test_an_editor_knows_the_choices_that_the_check_names(
     kind: Any, name: str, choices: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be one of") as raised:
+    with pytest.raises(ValueError, match=f"^{name} must be one of") as error_info:
         kind(task_id="a", **KINDS[kind], **{name: "other"})
 
-    assert re.findall(r"'(\w+)'", str(raised.value)) == [*choices, "other"]
+    assert re.findall(r"'(\w+)'", str(error_info.value)) == [*choices, "other"]
 
 
 def test_an_editor_knows_the_kinds_of_listeners() -> None:

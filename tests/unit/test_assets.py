@@ -96,9 +96,9 @@ def openlineage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.extractors", extractors)  # type: ignore[misc]
 
 
-def dispatched(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperator:
-    given = {"task_id": "dispatch", "inbox": INBOX, "trigger_dag_id": "handle", **options}
-    operator = WorkflowInboxDispatchOperator(**given)
+def executed_operator(bench: Workbench, **options: Any) -> WorkflowInboxDispatchOperator:
+    arguments = {"task_id": "dispatch", "inbox": INBOX, "trigger_dag_id": "handle", **options}
+    operator = WorkflowInboxDispatchOperator(**arguments)
     operator.execute(bench.context)  # type: ignore[arg-type]
     return operator
 
@@ -114,7 +114,7 @@ def test_the_inbox_is_the_input_of_its_task_and_a_facet_names_the_runs(
 ) -> None:
     bench.start_before("a")
     bench.put("a", "b")
-    operator: Any = dispatched(bench) if not by_sensor else sensor(deferrable=False, poll_interval=1)
+    operator: Any = executed_operator(bench) if not by_sensor else sensor(deferrable=False, poll_interval=1)
     if by_sensor:
         operator.execute(bench.context)
 
@@ -135,7 +135,7 @@ def test_the_inbox_is_the_input_of_its_task_and_a_facet_names_the_runs(
 def test_all_routes_are_named(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     bench.put("a")
-    operator = dispatched(bench, trigger_dag_id={"handle": "`true`", "other": "`false`"})
+    operator = executed_operator(bench, trigger_dag_id={"handle": "`true`", "other": "`false`"})
     assert facets(operator).run_facets[lineage.FACET].dagIds == ["handle", "other"]
 
 
@@ -146,8 +146,8 @@ def test_a_task_that_did_nothing_or_that_works_on_batches_names_the_inbox(bench:
 
     idle = WorkflowInboxDispatchOperator(task_id="dispatch", inbox=INBOX, trigger_dag_id="handle")
     batches = WorkflowInboxDecoratedOperator(task_id="work", python_callable=work, inbox=INBOX)
-    for operator in (idle, dispatched(bench), batches):
-        assert [each.name for each in facets(operator).inputs] == [INBOX]
+    for operator in (idle, executed_operator(bench), batches):
+        assert [dataset.name for dataset in facets(operator).inputs] == [INBOX]
         assert facets(operator).run_facets == {}
 
 
@@ -155,7 +155,7 @@ def test_a_task_that_did_nothing_or_that_works_on_batches_names_the_inbox(bench:
 @pytest.mark.parametrize("strange", ["a\n", "x" * 400])
 def test_a_run_whose_id_is_not_known_is_not_named(bench: Workbench, strange: str) -> None:
     bench.put(strange)
-    facet = facets(dispatched(bench)).run_facets[lineage.FACET]
+    facet = facets(executed_operator(bench)).run_facets[lineage.FACET]
 
     assert (facet.started, facet.startedRunIds) == (1, [])
 
@@ -166,7 +166,7 @@ def test_without_openlineage_a_task_starts_its_runs_and_only_its_lineage_fails(
     for name in ("airflow.providers.openlineage", "airflow.providers.openlineage.extractors"):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type, unused-ignore]
     bench.put("a")
-    operator = dispatched(bench)
+    operator = executed_operator(bench)
 
     assert [set(conf) for conf in bench.supervisor.runs.values()] == [
         {"connection_id", "inbox_id", "message"}
@@ -185,7 +185,7 @@ def test_a_started_run_names_the_task_that_started_it(
     name = "safe_inject_openlineage_properties_into_dagrun_conf"
     monkeypatch.setattr(f"airflow.providers.standard.utils.openlineage.{name}", with_parent)
     bench.put("a")
-    dispatched(bench)
+    executed_operator(bench)
 
     [conf] = bench.supervisor.runs.values()
     assert conf["openlineage"] == {"parentJobName": bench.ti.dag_id}

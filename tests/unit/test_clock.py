@@ -72,7 +72,9 @@ def gives_a_turn(call: ast.Call) -> bool:
 
 
 def waits_for_some_time(call: ast.Call) -> bool:
-    return ast.unparse(call.func) == "asyncio.wait" and any(each.arg == "timeout" for each in call.keywords)
+    return ast.unparse(call.func) == "asyncio.wait" and any(
+        keyword.arg == "timeout" for keyword in call.keywords
+    )
 
 
 def test_every_module_asks_the_one_clock_or_says_why_not() -> None:

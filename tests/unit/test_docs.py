@@ -41,7 +41,7 @@ def test_every_link_of_a_page_leads_somewhere() -> None:
     links = [(page, link) for page in PAGES for link in LINK.findall(prose(page))]
 
     assert len(links) > 100
-    assert [each for each in links if "://" not in each[1] and not leads_somewhere(*each)] == []
+    assert [link for link in links if "://" not in link[1] and not leads_somewhere(*link)] == []
 
 
 @pytest.mark.parametrize("picture", sorted(DOCS.rglob("*.svg")), ids=lambda path: path.name)
@@ -54,22 +54,26 @@ def test_a_picture_can_be_read_aloud_and_needs_nothing_from_elsewhere(picture: P
 
 
 def test_every_picture_stands_on_a_page() -> None:
-    shown = {((ROOT / page).parent / path).resolve() for page in PAGES for path in LINK.findall(prose(page))}
-    assert not [each for each in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")) if each not in shown]
+    pictures = {
+        ((ROOT / page).parent / path).resolve() for page in PAGES for path in LINK.findall(prose(page))
+    }
+    assert not [path for path in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")) if path not in pictures]
 
 
 def test_every_python_snippet_of_a_page_is_a_file_that_a_test_runs() -> None:
     snippets = [(page, snippet) for page in PAGES for snippet in blocks(page, "python")]
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
-    assert [each for each in snippets if each[1] not in PYTHON and f"\n{each[1]}" not in tests] == []
+    assert [
+        snippet for snippet in snippets if snippet[1] not in PYTHON and f"\n{snippet[1]}" not in tests
+    ] == []
     assert [(page, other) for page in PAGES for other in languages(page) - LANGUAGES] == []
 
 
 def test_every_example_stands_on_a_page_or_is_linked_from_one() -> None:
-    shown = {snippet for page in PAGES for snippet in blocks(page, "python")}
+    snippets = {snippet for page in PAGES for snippet in blocks(page, "python")}
     linked = {((ROOT / page).parent / link).resolve() for page in PAGES for link in LINK.findall(prose(page))}
-    assert not [path for text, path in PYTHON.items() if text not in shown and ROOT / path not in linked]
+    assert not [path for text, path in PYTHON.items() if text not in snippets and ROOT / path not in linked]
 
 
 def test_every_setting_of_airflow_exists() -> None:
@@ -86,17 +90,17 @@ def test_every_setting_of_airflow_exists() -> None:
 def test_contributors_are_told_of_every_target_of_the_makefile() -> None:
     targets = re.findall(r"^([a-z0-9-]+):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert len(targets) > 15
-    told = PAGES["CONTRIBUTING.md"]
-    assert not [each for each in targets if each != "help" and f"make {each}" not in told]
+    page = PAGES["CONTRIBUTING.md"]
+    assert not [target for target in targets if target != "help" and f"make {target}" not in page]
 
 
 def test_every_target_that_a_page_names_is_one_of_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     code = [block for page in PAGES for block in blocks(page, "bash")]
     code += [text for page in PAGES for text in re.findall(r"`(make [^`]+)`", prose(page))]
-    named = {target for text in code for target in re.findall(r"^make ([a-z0-9-]+)", text, re.MULTILINE)}
-    assert len(named) > 15
-    assert named - targets == set()
+    names = {target for text in code for target in re.findall(r"^make ([a-z0-9-]+)", text, re.MULTILINE)}
+    assert len(names) > 15
+    assert names - targets == set()
 
 
 def test_everything_public_is_in_the_reference() -> None:
@@ -121,7 +125,7 @@ def test_every_field_and_option_stands_on_the_page_of_the_connection() -> None:
 
 def test_what_pages_quote_of_errors_and_log_lines_is_what_the_code_says() -> None:
     """What varies in a text is written as ``...``, ``'x'``, ``n`` or a number."""
-    said = "\n".join(
+    texts = "\n".join(
         node.value
         for source in (ROOT / "airflow_provider_workflow").rglob("*.py")
         for node in ast.walk(ast.parse(source.read_text()))
@@ -129,11 +133,11 @@ def test_what_pages_quote_of_errors_and_log_lines_is_what_the_code_says() -> Non
     )
     symptoms = re.findall(r"^\| (?:\w+ )*`([^`|]+ [^`|]+)`", PAGES["docs/troubleshooting.md"], re.MULTILINE)
     parts = [part.strip(" ():") for text in symptoms for part in re.split(r"\.\.\.|'x'|\bn\b|\d", text)]
-    told = [part for part in parts if " " in part]
+    sentences = [part for part in parts if " " in part]
     rows = [line.split("|") for line in PAGES["docs/glossary.md"].splitlines() if line.startswith("| ")]
     lines = [text for row in rows for text in re.findall(r"`([^`]+)`", row[3])]
     logged = [part.strip() for line in lines for part in line.split("...") if part.strip()]
 
-    assert len(told) > 15
+    assert len(sentences) > 15
     assert len(logged) > 10
-    assert not [part for part in (*told, *logged) if part not in said]
+    assert not [part for part in (*sentences, *logged) if part not in texts]

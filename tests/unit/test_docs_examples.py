@@ -39,9 +39,9 @@ def run(name: str) -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "examples" / name))
 
 
-def test_own_calls_of_the_hook(connected: EmulatorServer) -> None:
+def test_own_calls_of_the_hook(connected_emulator: EmulatorServer) -> None:
     forget_inbox = run("own_calls.py")["forget_inbox"]
-    connected.put("orders", 1, 2)
+    connected_emulator.put("orders", 1, 2)
 
     assert forget_inbox("orders") == 2
     assert forget_inbox("orders") == 0
@@ -110,7 +110,7 @@ RULES = [
     for rule in group["rules"]
 ]
 DASHBOARD = json.loads((ALERTING / "grafana-dashboard.json").read_text())
-PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 COUNTERS = [*(metrics.PREFIX + name for name in metrics.COUNTERS), metrics.RATE_LIMITED]
 NAMES = {
     f"airflow_{name.replace('.', '_')}": name
@@ -131,11 +131,11 @@ def labels_in(expression: str) -> set[str]:
     """Labels that a query selects or groups by."""
     grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
     selected = re.findall(r"(\w+)=~?\"", expression)
-    return {label.strip() for each in grouped for label in each.split(",")} | set(selected)
+    return {label.strip() for labels in grouped for label in labels.split(",")} | set(selected)
 
 
 def queries(panel: dict[str, Any]) -> list[str]:
-    return [each["expr"] for each in panel["targets"]]
+    return [target["expr"] for target in panel["targets"]]
 
 
 def test_a_query_names_metrics_and_labels_that_exist() -> None:
@@ -153,7 +153,7 @@ def test_a_query_names_metrics_and_labels_that_exist() -> None:
 
 
 def test_a_rule_says_what_is_wrong_and_there_is_one_for_each_metric_of_a_loss() -> None:
-    assert len({each["alert"] for each in RULES}) == len(RULES) > 5
+    assert len({other_rule["alert"] for other_rule in RULES}) == len(RULES) > 5
     for rule in RULES:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert set(rule["annotations"]) == {"summary", "description"}
@@ -164,9 +164,9 @@ def test_a_rule_says_what_is_wrong_and_there_is_one_for_each_metric_of_a_loss() 
 
 
 def test_the_dashboard_shows_each_metric() -> None:
-    shown = set().union(*(metrics_in(query) for each in PANELS for query in queries(each)))
+    names = set().union(*(metrics_in(query) for panel in PANELS for query in queries(panel)))
 
-    assert shown == set(NAMES)
+    assert names == set(NAMES)
 
 
 def test_a_panel_has_a_description_and_asks_for_what_was_chosen() -> None:
@@ -222,7 +222,7 @@ UNIT = DEPLOYMENT / "airflow@.service"
 VARIABLE = "AIRFLOW_CONN_WORKFLOW_DEFAULT"
 
 
-def assigned(name: str) -> dict[str, str]:
+def variables_of(name: str) -> dict[str, str]:
     pairs = (line.partition("=") for line in (DEPLOYMENT / name).read_text().splitlines())
     return {name: "".join(shlex.split(value)) for name, _, value in pairs}
 
@@ -233,10 +233,10 @@ def address_of(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_each_file_stands_on_the_page() -> None:
-    shown = [
+    texts = [
         block for language in ("docker", "ini", "yaml") for block in blocks("docs/deployment.md", language)
     ]
-    hidden = [path.name for path in DEPLOYMENT.iterdir() if path.read_text() not in shown]
+    hidden = [path.name for path in DEPLOYMENT.iterdir() if path.read_text() not in texts]
     assert hidden == ["connections.json"]
 
 
@@ -244,11 +244,11 @@ def test_compose_gives_every_process_the_connection_and_a_key(monkeypatch: pytes
     services = yaml.safe_load((DEPLOYMENT / "docker-compose.override.yaml").read_text())["services"]
     processes = {f"airflow-{name.replace('api-server', 'apiserver')}" for name in PROCESSES}
     assert set(services) == {*processes, "airflow-worker", "airflow-init", "airflow-cli"}
-    named = {VARIABLE: VARIABLE, "AIRFLOW__CORE__FERNET_KEY": "AIRFLOW_FERNET_KEY"}
-    given = {name: f"${{{variable}:?is missing in the file .env}}" for name, variable in named.items()}
-    assert all(service["environment"] == given for service in services.values())
-    assert set(named.values()) < set(assigned("compose.env"))
-    connection = Connection.from_json(assigned("compose.env")[VARIABLE])
+    variables = {VARIABLE: VARIABLE, "AIRFLOW__CORE__FERNET_KEY": "AIRFLOW_FERNET_KEY"}
+    expected = {name: f"${{{variable}:?is missing in the file .env}}" for name, variable in variables.items()}
+    assert all(service["environment"] == expected for service in services.values())
+    assert set(variables.values()) < set(variables_of("compose.env"))
+    connection = Connection.from_json(variables_of("compose.env")[VARIABLE])
     assert address_of(connection, monkeypatch) == "https://api.example.com"
 
 
@@ -268,13 +268,16 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     # The program and the user of the page do not exist here.
     text = UNIT.read_text().replace("/opt/airflow/venv/bin/airflow", "/bin/true")
     (tmp_path / "airflow@.service").write_text(text.replace("User=airflow", "User=root"))
-    said = subprocess.run(
+    process = subprocess.run(
         ["systemd-analyze", "verify", str(tmp_path / "airflow@triggerer.service")],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (said.returncode, [line for line in said.stderr.splitlines() if str(tmp_path) in line]) == (0, [])
+    assert (process.returncode, [line for line in process.stderr.splitlines() if str(tmp_path) in line]) == (
+        0,
+        [],
+    )
 
 
 @pytest.mark.parametrize("process", PROCESSES)
@@ -284,7 +287,7 @@ def test_airflow_has_the_command_of_each_unit(process: str) -> None:
 
 
 def test_the_secrets_backend_of_the_units_has_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    kwargs = json.loads(assigned("airflow.env")["AIRFLOW__SECRETS__BACKEND_KWARGS"])
+    kwargs = json.loads(variables_of("airflow.env")["AIRFLOW__SECRETS__BACKEND_KWARGS"])
     path = DEPLOYMENT / Path(kwargs["connections_file_path"]).name
     connection = LocalFilesystemBackend(connections_file_path=str(path)).get_connection("workflow_default")
     assert connection is not None

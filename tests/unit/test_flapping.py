@@ -57,7 +57,7 @@ def in_step(state: State) -> State:
     return lambda at: state(at + first)
 
 
-def passed(listener: str, state: State, monkeypatch: Any, supervisor: Any, seconds: float) -> Day:
+def day_of(listener: str, state: State, monkeypatch: Any, supervisor: Any, seconds: float) -> Day:
     """A day of a listener, that has held back no work."""
     is_scheduled = listener.startswith("each")
     state = in_step(state) if is_scheduled else state
@@ -73,7 +73,7 @@ def passed(listener: str, state: State, monkeypatch: Any, supervisor: Any, secon
 def test_a_source_in_trouble_fails_one_to_five_runs_a_day_and_holds_back_no_work(
     name: str, listener: str, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
 ) -> None:
-    day = passed(listener, SILENT[name], monkeypatch, supervisor, DAY_SECONDS)
+    day = day_of(listener, SILENT[name], monkeypatch, supervisor, DAY_SECONDS)
 
     assert 1 <= len(day.failed_at) <= 5
 
@@ -83,7 +83,7 @@ def test_a_source_in_trouble_fails_one_to_five_runs_a_day_and_holds_back_no_work
 def test_in_seven_hours_it_fails_one_to_three_runs(
     name: str, listener: str, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
 ) -> None:
-    day = passed(listener, SILENT[name], monkeypatch, supervisor, 7 * 3600)
+    day = day_of(listener, SILENT[name], monkeypatch, supervisor, 7 * 3600)
 
     assert 1 <= len(day.failed_at) <= 3
 

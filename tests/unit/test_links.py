@@ -50,8 +50,8 @@ def operator(target: Any = "handle", do_xcom_push: bool = True) -> Any:
 
 
 def result(*ids: str) -> dict[str, Any]:
-    nothing = {"count": 0, "ids": []}
-    return {"started": {"count": len(ids), "ids": list(ids)}, "existing": nothing, "rejected": nothing}
+    none = {"count": 0, "ids": []}
+    return {"started": {"count": len(ids), "ids": list(ids)}, "existing": none, "rejected": none}
 
 
 def started_runs(of: Any) -> tuple[str, dict[str, list[str]]]:

@@ -16,8 +16,8 @@ from airflow_provider_workflow.dispatch.runs import TaskRuns
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.observers import metrics
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 
@@ -155,16 +155,16 @@ async def the_service_wants_fewer_calls(bench: Workbench, clock: ManualClock) ->
 @pytest.mark.usefixtures("fake_clock")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_each_counter_counts_what_its_name_says(
-    scenario: Scenario, bench: Workbench, clock: ManualClock, counted: Counted
+    scenario: Scenario, bench: Workbench, clock: ManualClock, fake_stats: FakeStats
 ) -> None:
     await scenario(bench, clock)
 
-    assert counted.totals == SCENARIOS[scenario]
+    assert fake_stats.totals == SCENARIOS[scenario]
 
 
 def test_every_counter_has_a_scenario() -> None:
-    told = {name for totals in SCENARIOS.values() for name in totals}
-    assert told == {*metrics.COUNTERS, metrics.RATE_LIMITED.rpartition(".")[2]}
+    names = {name for totals in SCENARIOS.values() for name in totals}
+    assert names == {*metrics.COUNTERS, metrics.RATE_LIMITED.rpartition(".")[2]}
 
 
 def test_the_stats_of_this_airflow_take_a_counter_and_a_gauge() -> None:
@@ -173,22 +173,22 @@ def test_the_stats_of_this_airflow_take_a_counter_and_a_gauge() -> None:
 
 
 def test_a_429_is_counted_for_its_family_of_calls(
-    bench: Workbench, fake_clock: FakeClock, counted: Counted
+    bench: Workbench, fake_clock: FakeClock, fake_stats: FakeStats
 ) -> None:
     bench.service.fault("status", operation="list_inboxes", status=429)
     bench.hook.list_inboxes()
 
-    assert counted.told == [
+    assert fake_stats.calls == [
         ("workflow.rate_limited", 1, {"conn_id": bench.hook.workflow_conn_id, "family": "inbox"})
     ]
 
 
-def ages(counted: Counted) -> list[float]:
-    return [value for name, value, _ in counted.told if name == metrics.PREFIX + observers.AGE]
+def ages(fake_stats: FakeStats) -> list[float]:
+    return [value for name, value, _ in fake_stats.calls if name == metrics.PREFIX + observers.AGE]
 
 
 def test_each_lease_tells_the_age_of_its_oldest_message(
-    bench: Workbench, clock: ManualClock, fake_clock: FakeClock, counted: Counted
+    bench: Workbench, clock: ManualClock, fake_clock: FakeClock, fake_stats: FakeStats
 ) -> None:
     bench.put("a")
     clock.advance(60)
@@ -198,23 +198,25 @@ def test_each_lease_tells_the_age_of_its_oldest_message(
     for _ in range(2):
         bench.hook.lease_messages(INBOX)
 
-    assert ages(counted) == [pytest.approx(90), 0]
+    assert ages(fake_stats) == [pytest.approx(90), 0]
 
 
-def test_a_paused_inbox_without_messages_has_no_oldest_message(bench: Workbench, counted: Counted) -> None:
+def test_a_paused_inbox_without_messages_has_no_oldest_message(
+    bench: Workbench, fake_stats: FakeStats
+) -> None:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "user")
     with pytest.raises(InboxPausedError):
         bench.hook.lease_messages(INBOX)
 
-    assert ages(counted) == [0]
+    assert ages(fake_stats) == [0]
 
 
 @pytest.mark.parametrize("created_at", [None, 5, "yesterday", "2999-01-01T00:00:00Z"])
 def test_a_message_that_does_not_say_when_it_was_created_has_no_age(
-    bench: Workbench, counted: Counted, created_at: Any
+    bench: Workbench, fake_stats: FakeStats, created_at: Any
 ) -> None:
     answer = {"lease_id": "l", "results": [{"id": "a", "payload": {}, "created_at": created_at}]}
     bench.service.fault("status", operation="lease", status=201, json=answer)
     bench.hook.lease_messages(INBOX)
 
-    assert ages(counted) == [0]
+    assert ages(fake_stats) == [0]

@@ -42,10 +42,10 @@ def prose() -> list[tuple[Path, str]]:
     return docstrings + [(path, comment) for path, text in texts for comment in COMMENT.findall(text)]
 
 
-def exists(named: str, path: Path) -> bool:
+def exists(name: str, path: Path) -> bool:
     """Whether a file that a module names is beside it, below it, or at a place above it or in the package."""
     above = [folder for folder in path.parents if folder.is_relative_to(ROOT)]
-    return any((folder / named).exists() for folder in [*above, PACKAGE]) or any(path.parent.rglob(named))
+    return any((folder / name).exists() for folder in [*above, PACKAGE]) or any(path.parent.rglob(name))
 
 
 def is_there(module: str) -> bool:
@@ -58,29 +58,29 @@ def is_there(module: str) -> bool:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    named = {(name, path) for path, text in prose() for name in FILE.findall(text)}
-    assert len(named) > 60
+    names = {(name, path) for path, text in prose() for name in FILE.findall(text)}
+    assert len(names) > 60
     missing = {
         f"{path.relative_to(ROOT)} names {name}"
-        for name, path in named
+        for name, path in names
         if name not in ELSEWHERE and not exists(name.rstrip("./"), path)
     }
     assert missing == set()
 
 
 def test_every_module_that_is_named_exists() -> None:
-    named = {(name, path) for path, text in prose() for name in MODULE.findall(text)}
-    assert len(named) > 10
-    assert {f"{path.relative_to(ROOT)} names {name}" for name, path in named if not is_there(name)} == set()
+    names = {(name, path) for path, text in prose() for name in MODULE.findall(text)}
+    assert len(names) > 10
+    assert {f"{path.relative_to(ROOT)} names {name}" for name, path in names if not is_there(name)} == set()
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "names"),
     [
         ("see docs/promise.md and ``web/app.py``.", ["docs/promise.md", "web/app.py"]),
         ("``rules/`` is the service; tests/unit/fuzz", ["rules/", "tests/unit/fuzz"]),
         ("GET /v1/inboxes, e.g. https://host.example/a.py or amqp://host:port/ and/or", []),
     ],
 )
-def test_a_name_of_a_file_is_seen(text: str, found: list[str]) -> None:
-    assert FILE.findall(text) == found
+def test_a_name_of_a_file_is_seen(text: str, names: list[str]) -> None:
+    assert FILE.findall(text) == names

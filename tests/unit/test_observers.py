@@ -22,10 +22,10 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.errors import InboxPausedError, RateLimitError, WorkflowAPIError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.observers import calls, metrics, notify
-from tests.unit.counted import Counted
 from tests.unit.dispatch.batching import Function, batches
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import api_error
 from tests.unit.sensors.tasks import Task, sensor
 from tests.unit.workbench import INBOX, Workbench
@@ -46,19 +46,19 @@ class Spans:
         return [span.name for span in self.all]
 
     def one(self, name: str) -> ReadableSpan:
-        (found,) = [span for span in self.all if span.name == name]
-        return found
+        (only_span,) = [span for span in self.all if span.name == name]
+        return only_span
 
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
     """A tracer is configured, as Airflow or a user does it; there can only be one for a whole process."""
-    made = Spans()
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
+    recorder = Spans()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: recorder.provider)
     pytest_plugin.reset()
-    yield made
+    yield recorder
     pytest_plugin.reset()
-    made.provider.shutdown()
+    recorder.provider.shutdown()
 
 
 def attributes(span: ReadableSpan) -> dict[str, Any]:
@@ -135,9 +135,9 @@ def test_a_run_that_existed_and_a_dead_letter_are_marked(bench: Workbench, spans
     bench.ready_dispatcher().drain()
 
     marks = [
-        (shown["messaging.message.id"], shown[f"{OURS}.dag_id"], shown.get(f"{OURS}.outcome"))
-        for shown in map(attributes, spans.all)
-        if shown.get(f"{OURS}.dead_letter")
+        (fields["messaging.message.id"], fields[f"{OURS}.dag_id"], fields.get(f"{OURS}.outcome"))
+        for fields in map(attributes, spans.all)
+        if fields.get(f"{OURS}.dead_letter")
     ]
     assert marks == [("a", "dead", "started")]
     outcomes = {
@@ -171,8 +171,8 @@ def test_ids_and_names_in_a_span_are_escaped(spans: Spans) -> None:
         facts={"dag_id": "handle\n"},
     )
     (span,) = spans.all
-    shown = attributes(span)
-    texts = [span.name, *(text for text in shown.values() if isinstance(text, str))]
+    fields = attributes(span)
+    texts = [span.name, *(text for text in fields.values() if isinstance(text, str))]
     assert all(text.isprintable() and len(text) < 400 for text in texts)
 
 
@@ -188,8 +188,8 @@ def test_the_option_switches_spans_off(
 
 
 def test_without_a_tracer_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    for made in (trace.NoOpTracerProvider, trace.ProxyTracerProvider):
-        monkeypatch.setattr(trace, "get_tracer_provider", made)
+    for provider in (trace.NoOpTracerProvider, trace.ProxyTracerProvider):
+        monkeypatch.setattr(trace, "get_tracer_provider", provider)
         assert not config.traces()
     monkeypatch.setattr(trace, "get_tracer_provider", TracerProvider)
     assert config.traces()
@@ -276,7 +276,7 @@ def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) 
     assert "error.type" in attributes(spans.one("process orders"))
     exported = "".join(span.to_json() for span in spans.all)
     tokens = {
-        each.headers.get("Authorization", "").removeprefix("Bearer ") for each in bench.service.requests
+        request.headers.get("Authorization", "").removeprefix("Bearer ") for request in bench.service.requests
     }
     assert len(spans.all) > 8
     for secret in (PAYLOAD, bench.service.client_secret, *tokens - {""}):
@@ -286,9 +286,9 @@ def test_no_span_contains_a_payload_or_a_secret(bench: Workbench, spans: Spans) 
 def test_only_the_api_is_imported_and_only_where_spans_are_made() -> None:
     public = {"", ".context", ".trace", ".trace.propagation.tracecontext"}
     imports = re.compile(r"^( *)(?:from|import) opentelemetry([\w.]*)", re.MULTILINE)
-    found = {path: imports.findall(path.read_text()) for path in PACKAGE.rglob("*.py")}
-    assert [path.name for path, lines in found.items() if lines] == ["tracing.py"]
-    lines = [line for each in found.values() for line in each]
+    imports_by_path = {path: imports.findall(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    assert [path.name for path, lines in imports_by_path.items() if lines] == ["tracing.py"]
+    lines = [line for lines_of_path in imports_by_path.values() for line in lines_of_path]
     assert {name for _, name in lines} <= public
     assert all(indent for indent, _ in lines), "not when the module is imported"
 
@@ -300,14 +300,14 @@ def test_the_page_of_metrics_has_all_of_them() -> None:
     rows = [f"| `{metrics.PREFIX}{name}` | {text} |" for name, text in metrics.COUNTERS.items()]
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     rows += [f"| `{metrics.PREFIX}{name}` | gauge: {text} |" for name, text in metrics.GAUGES.items()]
-    shown = [line for line in page.splitlines() if line.startswith("| `workflow.")]
+    rows_of_page = [line for line in page.splitlines() if line.startswith("| `workflow.")]
 
-    assert [line for line in shown if not line.startswith(f"| `{metrics.RATE_LIMITED}` | ")] == rows
-    assert len(shown) == len(rows) + 1
+    assert [line for line in rows_of_page if not line.startswith(f"| `{metrics.RATE_LIMITED}` | ")] == rows
+    assert len(rows_of_page) == len(rows) + 1
 
 
 @pytest.mark.parametrize("dead", [False, True])
-def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted, dead: bool) -> None:
+def test_a_dispatch_counts_every_message_once(bench: Workbench, fake_stats: FakeStats, dead: bool) -> None:
     bench.put("a", "b")
     bench.dispatcher().drain()
     bench.put("a", "c")
@@ -317,21 +317,21 @@ def test_a_dispatch_counts_every_message_once(bench: Workbench, counted: Counted
         bench.supervisor.refuse("dead__c", api_error(422))
     bench.ready_dispatcher().drain()
 
-    assert counted.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "rejected": 1}
-    assert counted.tags == [WHERE]
+    assert fake_stats.totals == {"leased": 4, "started": 2, "existing": 1, "acknowledged": 3, "rejected": 1}
+    assert fake_stats.tags == [WHERE]
 
 
 def test_answers_that_ask_for_fewer_calls_are_counted_and_calls_held_back_are_not(
-    bench: Workbench, counted: Counted, fake_clock: FakeClock
+    bench: Workbench, fake_stats: FakeStats, fake_clock: FakeClock
 ) -> None:
     bench.service.fault("status", "get_inbox", status=429, times=2)
     bench.hook.get_inbox(bench.inbox_id)
-    assert counted.totals == {"rate_limited": 2}
-    assert counted.tags == [{"conn_id": "workflow_default", "family": "inbox"}]
+    assert fake_stats.totals == {"rate_limited": 2}
+    assert fake_stats.tags == [{"conn_id": "workflow_default", "family": "inbox"}]
 
     never_sent = RateLimitError("made up", status=0, retry_after=100)
     calls.observer("c", "http://a.example")(api.get_inbox("i"), never_sent, 0.0)
-    assert counted.totals == {"rate_limited": 2}
+    assert fake_stats.totals == {"rate_limited": 2}
 
 
 @pytest.mark.parametrize(
@@ -343,42 +343,46 @@ def test_answers_that_ask_for_fewer_calls_are_counted_and_calls_held_back_are_no
     ],
 )
 def test_a_lease_shows_the_age_of_its_oldest_message(
-    created: list[Any], age: float, counted: Counted, fake_clock: FakeClock
+    created: list[Any], age: float, fake_stats: FakeStats, fake_clock: FakeClock
 ) -> None:
-    def shown(seconds_ago: Any) -> Any:
+    def created_at_of(seconds_ago: Any) -> Any:
         if not isinstance(seconds_ago, int):
             return seconds_ago
         return datetime.fromtimestamp(fake_clock.now() - seconds_ago, UTC).isoformat()
 
     observe = calls.observer("c", "http://a.example")
-    observe(api.lease_messages("i"), {"results": [{"created_at": shown(text)} for text in created]}, 1.0)
+    observe(
+        api.lease_messages("i"), {"results": [{"created_at": created_at_of(text)} for text in created]}, 1.0
+    )
     observe(api.lease_messages("i"), InboxPausedError("made up", status=409), 1.0)
 
-    ages = [value for name, value, _ in counted.told if name.endswith(f".{observers.AGE}")]
+    ages = [value for name, value, _ in fake_stats.calls if name.endswith(f".{observers.AGE}")]
     assert ages == [pytest.approx(age), 0.0]
 
 
-def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, counted: Counted) -> None:
+def test_a_resumed_sensor_counts_under_the_name_of_the_inbox(bench: Workbench, fake_stats: FakeStats) -> None:
     listener = Task(bench)
     deferral = listener.execute()
     bench.put("a")
     event = listener.leased()
     pytest_plugin.reset()
-    counted.told.clear()
+    fake_stats.calls.clear()
     listener.resume(deferral, event)
 
-    assert (counted.totals["started"], counted.totals["acknowledged"]) == (1, 1)
-    assert counted.tags == [WHERE]
+    assert (fake_stats.totals["started"], fake_stats.totals["acknowledged"]) == (1, 1)
+    assert fake_stats.tags == [WHERE]
 
 
-def test_nothing_is_told_where_nothing_happened(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_told_where_nothing_happened(
+    fake_stats: FakeStats, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG):
         observers.notify("leased", inbox=INBOX, conn_id="c", count=0)
     observe = calls.observer("c", "http://a.example")
     observe(api.list_inboxes(), {"results": [], "name": "no inbox"}, 0.0)
     observe(api.get_inbox("i"), {"id": "i", "name": "orders", "results": 5}, 0.0)
 
-    assert (counted.told, inbox_names.name_of("i", "c")) == ([], "orders")
+    assert (fake_stats.calls, inbox_names.name_of("i", "c")) == ([], "orders")
 
 
 def test_no_connection_names_the_inbox_of_another_one() -> None:
@@ -392,13 +396,13 @@ def test_the_names_of_inboxes_are_limited_and_those_in_use_are_kept() -> None:
     observe = calls.observer("c", "http://a.example")
     observe(api.get_inbox("mine"), {"id": "mine", "name": "orders"}, 0.0)
     for start in range(0, 3 * inbox_names.MAX_NAMES, 1000):
-        listed = [{"id": str(start + number), "name": "x" * 5000} for number in range(1000)]
-        observe(api.list_inboxes(), {"results": listed}, 0.0)
+        inboxes = [{"id": str(start + number), "name": "x" * 5000} for number in range(1000)]
+        observe(api.list_inboxes(), {"results": inboxes}, 0.0)
         assert inbox_names.name_of("mine", "c") == "orders"
 
     assert len(inbox_names.NAMES) == inbox_names.MAX_NAMES == 10_000
     assert inbox_names.name_of("0", "c") == "0"
-    assert inbox_names.name_of(listed[-1]["id"], "c") == "x" * 100
+    assert inbox_names.name_of(inboxes[-1]["id"], "c") == "x" * 100
 
 
 @pytest.mark.parametrize(
@@ -407,7 +411,7 @@ def test_the_names_of_inboxes_are_limited_and_those_in_use_are_kept() -> None:
 )
 def test_an_option_that_cannot_be_read_fails_nothing_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
-    counted: Counted,
+    fake_stats: FakeStats,
     caplog: pytest.LogCaptureFixture,
     option: str,
     name: str,
@@ -419,4 +423,4 @@ def test_an_option_that_cannot_be_read_fails_nothing_and_says_so_once(
         notify("leased", inbox="orders", conn_id="c", message_ids=["a"])
 
     assert caplog.text.count(f"The observer {name} failed: ValueError") == 1
-    assert counted.totals == {"leased": 3}
+    assert fake_stats.totals == {"leased": 3}

@@ -177,12 +177,12 @@ def test_an_explicit_value_of_a_task_and_of_a_mapped_one_wins(level: str) -> Non
         TaskGroup("outer", default_args=at["outer task group"]),
         TaskGroup("inner", default_args=at["task group"]),
     ):
-        given = {"default_args": at["task"], **at["argument"]}
-        made = dispatch_operator(**given)
-        partial = WorkflowInboxDispatchOperator.partial(task_id="mapped", **given)
+        arguments = {"default_args": at["task"], **at["argument"]}
+        operator = dispatch_operator(**arguments)
+        partial = WorkflowInboxDispatchOperator.partial(task_id="mapped", **arguments)
         mapped = partial.expand_kwargs([START_RUNS])
 
-    assert retries_of(made) == retries_of(mapped.unmap(START_RUNS)) == EXPLICIT
+    assert retries_of(operator) == retries_of(mapped.unmap(START_RUNS)) == EXPLICIT
     assert scheduled(dag, mapped.task_id) == EXPLICIT
 
 
@@ -217,7 +217,7 @@ def test_the_defaults_of_an_operator_win_over_those_of_the_whole_airflow() -> No
         "print(made.retries, made.retry_delay, mapped.retries, mapped.retry_delay, others.retries)\n"
     )
     configured = {"AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "3", "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "77"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **configured},
         capture_output=True,
@@ -225,7 +225,7 @@ def test_the_defaults_of_an_operator_win_over_those_of_the_whole_airflow() -> No
         check=True,
     )
 
-    assert done.stdout.splitlines()[-1] == "75 0:00:10 75 0:00:10 3"
+    assert process.stdout.splitlines()[-1] == "75 0:00:10 75 0:00:10 3"
 
 
 ROUTED = {"task_id": "a", "trigger_dag_id": "handle"}

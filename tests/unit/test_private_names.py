@@ -19,8 +19,8 @@ IMPORTED = re.compile(r"^ *from [\w.]+ import (?:\([^)]*?|[^(\n]*?)\b(_[a-z]\w*)
 def test_no_test_imports_or_replaces_what_is_private() -> None:
     """Ruff reports where an attribute is used. Airflow's masking of secrets is private."""
     texts = {path.relative_to(TESTS): path.read_text() for path in TESTS.rglob("*.py")}
-    found = {path: NAMED.findall(text) + IMPORTED.findall(text) for path, text in texts.items()}
-    assert {path: names for path, names in found.items() if set(names) - {"_secrets_masker"}} == {}
+    names_by_path = {path: NAMED.findall(text) + IMPORTED.findall(text) for path, text in texts.items()}
+    assert {path: names for path, names in names_by_path.items() if set(names) - {"_secrets_masker"}} == {}
 
 
 HERE = Path(airflow_internals.__file__)
@@ -48,9 +48,9 @@ def imported(tree: ast.AST) -> Iterator[str]:
     """The modules of Airflow that a module imports, and names within them that are private."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
+            names = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            private = [each.name for each in node.names if each.name.startswith("_")]
+            private = [name.name for name in node.names if name.name.startswith("_")]
             names = [node.module, *(f"{node.module}.{name}" for name in private)]
         else:
             continue
@@ -58,12 +58,12 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def test_few_modules_import_what_is_private_to_airflow() -> None:
-    found = {
+    names_by_path = {
         path.relative_to(HERE.parent).as_posix(): set(imported(ast.parse(path.read_text()))) - PUBLIC
         for path in HERE.parent.rglob("*.py")
     }
     # For tasks and commands, and for the API server.
-    assert {path for path, names in found.items() if names} == {HERE.name, "plugin/access.py"}
+    assert {path for path, names in names_by_path.items() if names} == {HERE.name, "plugin/access.py"}
 
 
 def test_the_reserved_keys_are_those_that_this_api_server_rejects() -> None:

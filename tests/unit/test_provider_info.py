@@ -57,9 +57,9 @@ def ours(value: Any) -> set[str]:
 
 
 def test_every_name_in_it_can_be_imported() -> None:
-    named = ours(INFO)
-    assert f"{PACKAGE}.hooks.workflow.WorkflowHook" in named
-    for name in sorted(named):
+    names = ours(INFO)
+    assert f"{PACKAGE}.hooks.workflow.WorkflowHook" in names
+    for name in sorted(names):
         assert pkgutil.resolve_name(name), name
 
 
@@ -115,8 +115,10 @@ def test_airflow_links_to_the_documentation_of_the_project() -> None:
 def test_the_page_for_connections_shows_the_form() -> None:
     environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
     command = [sys.executable, "-W", "ignore", "-c", CONNECTION_PAGE]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
-    standard, extra = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    standard, extra = json.loads(process.stdout.splitlines()[-1])
 
     assert {name for name, field in standard.items() if field and field["hidden"]} == {"port", "url_schema"}
     assert standard["host"]["title"] == "Base URL"
@@ -152,7 +154,10 @@ def declared() -> dict[str, set[str]]:
     """Names of the declared distributions: of each extra, and of none under the empty name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
-    return {extra: {name_of(each) for each in requirements} for extra, requirements in groups.items()}
+    return {
+        extra: {name_of(requirement) for requirement in requirements}
+        for extra, requirements in groups.items()
+    }
 
 
 def name_of(requirement: str) -> str:

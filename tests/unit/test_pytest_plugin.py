@@ -48,7 +48,7 @@ def test_each_test_gets_the_alarm_for_a_quarantined_message(
 
     check_quarantine(WorkflowHook(), WorkflowHook().get_inbox("orders")["id"])
 
-    assert [each.levelno for each in caplog.records].count(logging.ERROR) == 1
+    assert [record.levelno for record in caplog.records].count(logging.ERROR) == 1
 
 
 PLUGIN = "airflow_provider_workflow.pytest_plugin"
@@ -124,10 +124,14 @@ def state_in(body: list[ast.stmt]) -> Iterator[str]:
         elif isinstance(statement, ast.AnnAssign) and changes(statement.value):
             yield name_of(statement.target)
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if {name_of(each) for each in statement.decorator_list} & {"cache", "cached", "lru_cache"}:
+            if {name_of(decorator) for decorator in statement.decorator_list} & {
+                "cache",
+                "cached",
+                "lru_cache",
+            }:
                 yield statement.name
         elif isinstance(statement, ast.ClassDef):
-            yield from (f"{statement.name}.{each}" for each in state_in(statement.body))
+            yield from (f"{statement.name}.{name}" for name in state_in(statement.body))
 
 
 def state_of(path: Path) -> set[str]:
@@ -139,9 +143,9 @@ def state_of(path: Path) -> set[str]:
 
 
 def test_no_state_of_a_module_is_overlooked() -> None:
-    found = set().union(*(state_of(path) for path in PACKAGE.rglob("*.py")))
+    names = set().union(*(state_of(path) for path in PACKAGE.rglob("*.py")))
 
-    assert found == {*pytest_plugin.STATE, *CACHED_ANSWERS}, (
+    assert names == {*pytest_plugin.STATE, *CACHED_ANSWERS}, (
         "register it in pytest_plugin.STATE, or say why not here"
     )
 

@@ -48,14 +48,14 @@ def test_the_connection_to_paste_is_accepted() -> None:
     assert settings.base_url == json.loads(text)["host"]
 
 
-def added(page: str) -> tuple[str, str]:
+def connection_of(page: str) -> tuple[str, str]:
     """Id and JSON of the connection that a page adds, as Airflow reads its command."""
     options = get_parser().parse_args(shlex.split(command(page, ADD))[1:])
     return options.conn_id, options.conn_json
 
 
 def test_the_connection_of_a_user_is_accepted() -> None:
-    conn_id, text = added("docs/user-tokens.md")
+    conn_id, text = connection_of("docs/user-tokens.md")
     settings = settings_of(text)
     assert conn_id == "workflow_user"
     assert settings.grant == "refresh_token"
@@ -65,7 +65,7 @@ def test_the_connection_of_a_user_is_accepted() -> None:
 
 
 def test_the_command_adds_the_same_connection() -> None:
-    conn_id, text = added(CONNECTION)
+    conn_id, text = connection_of(CONNECTION)
     assert conn_id == "workflow_default"
     assert json.loads(text) == json.loads(connection_in(command(CONNECTION, "export")))
 
@@ -84,7 +84,7 @@ TARGET = re.compile(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"")
 
 
 def links_of(text: str) -> list[str]:
-    return ["".join(found) for found in TARGET.findall(text)]
+    return ["".join(groups) for groups in TARGET.findall(text)]
 
 
 @pytest.mark.slow
@@ -93,8 +93,8 @@ def test_the_long_description_is_the_readme_with_absolute_links_below_the_urls_o
         return re.sub(r"\]\([^)]*\)", "]()", text)
 
     build = [sys.executable, "-m", "hatchling", "metadata"]
-    done = subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
-    metadata = json.loads(done.stdout)
+    process = subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
+    metadata = json.loads(process.stdout)
     readme, urls = metadata["readme"], metadata["urls"]
     assert readme["content-type"] == "text/markdown"
     assert without_links(readme["text"]) == without_links(PAGES["README.md"])
@@ -141,13 +141,13 @@ def test_code_of_the_readme_stays_as_it_is() -> None:
 def test_every_picture_of_the_readme_is_built_into_the_documentation() -> None:
     """Sphinx copies what its own pages show."""
     pictures = {link for link in links_of(prose("README.md")) if link.endswith((".png", ".svg"))}
-    shown = {
+    built = {
         ((ROOT / page).parent / link).resolve()
         for page in PAGES
         if page.startswith("docs/")
         for link in links_of(prose(page))
     }
     assert pictures
-    assert {(ROOT / picture).resolve() for picture in pictures} <= shown
+    assert {(ROOT / picture).resolve() for picture in pictures} <= built
     names = [path.name for path in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg"))]
     assert len(names) == len(set(names))

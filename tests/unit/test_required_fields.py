@@ -51,12 +51,12 @@ INBOX_CALLS = {
 
 
 @pytest.fixture
-def service(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
+def service(connected_emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> EmulatorServer:
     """A service that answers with the required fields alone; its inbox "invoices" holds a message."""
     monkeypatch.setattr(inboxes, "uuid", SimpleNamespace(uuid4=lambda: INBOX))
-    connected.store.configure(required_fields_only=True)
-    connected.put("invoices", {"n": 1}, ids=[MESSAGE])
-    return connected
+    connected_emulator.store.configure(required_fields_only=True)
+    connected_emulator.put("invoices", {"n": 1}, ids=[MESSAGE])
+    return connected_emulator
 
 
 def answer(service: EmulatorServer, operation: str, status: int, body: Any, times: int | None = None) -> None:
@@ -170,9 +170,9 @@ def test_every_command_reads_the_required_fields_alone(
 
         out, err = capsys.readouterr()
         assert out or err.startswith(WITHOUT_OUTPUT), err
-        for said in (out, err):
-            assert "KeyError" not in said
-            assert "unexpected" not in said
+        for text in (out, err):
+            assert "KeyError" not in text
+            assert "unexpected" not in text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from airflow_provider_workflow.client.arguments import require_text
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.logs import entries
 from tests.marks import Marks
-from tests.traces import told
+from tests.traces import secrets_in
 from tests.unit.client.stores import logged_in
 
 SECRET = "a-secret-that-is-seen"
@@ -20,16 +20,16 @@ SECRET = "a-secret-that-is-seen"
 
 def test_what_an_error_holds_is_seen_in_its_causes_attributes_arguments_and_frames() -> None:
     error = ValueError("nothing", OSError(SECRET))
-    assert told(error, [SECRET]) == ["its texts"]
+    assert secrets_in(error, [SECRET]) == ["its texts"]
     error = ValueError("nothing")
     error.__context__ = KeyError(SECRET)
-    assert told(error, [SECRET]) == ["its texts"]
+    assert secrets_in(error, [SECRET]) == ["its texts"]
     error = ValueError("nothing")
     error.body = SECRET  # type: ignore[attr-defined]
-    assert told(error, [SECRET]) == ["its texts"]
-    with pytest.raises(ValueError) as raised:
+    assert secrets_in(error, [SECRET]) == ["its texts"]
+    with pytest.raises(ValueError) as error_info:
         require_text("name", SECRET, len(SECRET) - 1)
-    assert told(raised.value, [SECRET]) == ["client/arguments.py, require_text: value"]
+    assert secrets_in(error_info.value, [SECRET]) == ["client/arguments.py, require_text: value"]
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_what_an_error_holds_is_seen_in_its_causes_attributes_arguments_and_fram
 )
 def test_an_alarming_entry_is_seen(text: str) -> None:
     calm = "2026-01-01T10:00:00Z [info     ] calm"
-    found = list(entries("scheduler.log", f"{calm}\n{text}\n{calm}\n"))
+    found_entries = list(entries("scheduler.log", f"{calm}\n{text}\n{calm}\n"))
 
-    assert [entry.is_alarming for entry in found] == [False, True, False]
-    assert found[1].text.splitlines()[-1] in text or "\x1b" in text
+    assert [entry.is_alarming for entry in found_entries] == [False, True, False]
+    assert found_entries[1].text.splitlines()[-1] in text or "\x1b" in text
 
 
 FORMS = {
@@ -68,13 +68,15 @@ def test_a_secret_is_found_in_every_form(form: str) -> None:
     marks = Marks()
     text = FORMS[form](marks.new("client secret"))
     for content in (text, text.encode(), f"{'x' * 1000}{text}{'y' * 1000}"):
-        assert {each.partition(",")[0] for each in marks.found(content)} == {"client secret"}
+        assert {mark.partition(",")[0] for mark in marks.kinds_in(content)} == {"client secret"}
 
 
 def test_a_secret_is_told_from_others_and_a_token_is_found_unnamed(emulator: EmulatorServer) -> None:
     tokens, marks = logged_in(emulator), Marks()
     one, other = marks.new("one"), marks.new("other")
-    assert marks.found(f"{one}{other}") == ["one", "other"]
-    assert marks.found("one and other, *** and emulated") == []
-    assert marks.found(f"Bearer {tokens.access_token}") == ["access-token"]
-    assert marks.found(base64.b64encode(f"a{tokens.refresh_token}".encode())) == ["refresh-token, in base64"]
+    assert marks.kinds_in(f"{one}{other}") == ["one", "other"]
+    assert marks.kinds_in("one and other, *** and emulated") == []
+    assert marks.kinds_in(f"Bearer {tokens.access_token}") == ["access-token"]
+    assert marks.kinds_in(base64.b64encode(f"a{tokens.refresh_token}".encode())) == [
+        "refresh-token, in base64"
+    ]

@@ -75,7 +75,7 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def numbers_in(text: str) -> list[str]:
-    return [number for found in REFERENCE.findall(text) for number in re.findall(NUMBER, found)]
+    return [number for match in REFERENCE.findall(text) for number in re.findall(NUMBER, match)]
 
 
 @pytest.mark.parametrize(
@@ -92,33 +92,35 @@ def test_references_are_read_however_they_are_written(text: str, numbers: list[s
 
 
 def test_every_reference_names_a_section_that_exists() -> None:
-    found = {(name, number) for name, text in sources() for number in numbers_in(text)}
-    assert len(found) > 50
-    assert not [each for each in sorted(found) if each[1] not in SECTIONS]
+    references = {(name, number) for name, text in sources() for number in numbers_in(text)}
+    assert len(references) > 50
+    assert not [reference for reference in sorted(references) if reference[1] not in SECTIONS]
 
 
 PAGES_OF_A_BROWSER = {"authorize", "editor"}
-SERVICE = [each for each in OPERATIONS if each.family != "control"]
+SERVICE = [operation for operation in OPERATIONS if operation.family != "control"]
 
 
 def test_the_list_of_calls_of_these_tests_is_complete() -> None:
     functions = inspect.getmembers(api, inspect.isfunction)
-    public = {name: made for name, made in functions if not name.startswith("_")}
-    makers = {name for name, made in public.items() if "Call[" in made.__annotations__.get("return", "")}
+    public = {name: function for name, function in functions if not name.startswith("_")}
+    makers = {
+        name for name, function in public.items() if "Call[" in function.__annotations__.get("return", "")
+    }
     assert makers == set(CALLS)
 
 
 def test_the_emulator_has_no_route_of_the_service_without_a_call() -> None:
-    reached = {operation for operation, _ in CALLS.values()}
-    assert {each.name for each in SERVICE} - reached == PAGES_OF_A_BROWSER
+    operations = {operation for operation, _ in CALLS.values()}
+    assert {route.name for route in SERVICE} - operations == PAGES_OF_A_BROWSER
 
 
 def test_call_and_route_belong_to_the_same_rate_limit() -> None:
-    limits = {(each.name, each.family) for each in SERVICE if each.name not in PAGES_OF_A_BROWSER}
+    limits = {(route.name, route.family) for route in SERVICE if route.name not in PAGES_OF_A_BROWSER}
 
     assert limits == {(operation, make(name).family.value) for name, (operation, _) in CALLS.items()}
 
 
 def test_the_emulator_serves_both_published_inbox_prefixes() -> None:
-    prefixes = {re.sub(r"/inboxes.*", "", each.path) for each in SERVICE if each.family == "inbox"}
+    prefixes = {re.sub(r"/inboxes.*", "", route.path) for route in SERVICE if route.family == "inbox"}
     assert prefixes == {"/trigger-inbox/v1", "/trigger-inbox/api/v1"}

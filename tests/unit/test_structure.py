@@ -44,13 +44,13 @@ def test_code_concepts_and_decisions_are_counted(tmp_path: Path) -> None:
     assert names == {"functions with over 14 decisions": []}
 
 
-@pytest.mark.parametrize(("branches", "found"), [(14, []), (15, ["till.pay (15 decisions)"])])
-def test_a_function_with_many_decisions_is_named(tmp_path: Path, branches: int, found: list[str]) -> None:
+@pytest.mark.parametrize(("branches", "functions"), [(14, []), (15, ["till.pay (15 decisions)"])])
+def test_a_function_with_many_decisions_is_named(tmp_path: Path, branches: int, functions: list[str]) -> None:
     body = "".join(f"    if coin == {number}:\n        pass\n" for number in range(branches - 1))
     (tmp_path / "till.py").write_text(f"def pay(coin):\n    _ = coin and 1\n{body}")
     _, names = structure.measure(tmp_path)
 
-    assert names["functions with over 14 decisions"] == found
+    assert names["functions with over 14 decisions"] == functions
 
 
 @pytest.mark.since(3, 3, "the task state store, which the traced tasks use,")

@@ -107,10 +107,10 @@ def errors_in(*files: Path) -> list[str]:
     """What mypy finds, with the settings of a strict user."""
     cache = ROOT / ".mypy_cache" / "strict"
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}"]
-    done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    process = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
 
-    assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if " error: " in line]
+    assert process.stderr == ""
+    return [line for line in process.stdout.splitlines() if " error: " in line]
 
 
 @pytest.mark.slow

@@ -50,13 +50,13 @@ def test_a_sensor_that_an_earlier_version_deferred_starts_the_runs_of_its_lease(
     event = {**stored["event"], "lease": text}
     task = Task(bench)
 
-    done = task.run(
+    result = task.run(
         lambda: task.sensor.resume_execution(
             stored["deferred"]["method_name"], {**stored["deferred"]["kwargs"], "event": event}, task.context
         )
     )
 
-    assert done["started"] == {"count": 2, "ids": ["a", "b"]}
+    assert result["started"] == {"count": 2, "ids": ["a", "b"]}
     assert bench.states == {}
 
 
@@ -75,7 +75,7 @@ def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Work
     ]
 
     assert json.loads(FILES[UNRELEASED]) == {
-        "triggers": json.loads(json.dumps([each.serialize() for each in triggers])),
+        "triggers": json.loads(json.dumps([trigger.serialize() for trigger in triggers])),
         "deferred": {"method_name": deferral.method_name, "kwargs": deferral.kwargs},
         "event": event,
         "lease": {**lease, "inbox_id": "INBOX_ID", "lease_id": "LEASE_ID"},

@@ -67,12 +67,12 @@ def marks() -> set[tuple[tuple[int, int], str]]:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.since"
     ]
-    arguments = [[ast.literal_eval(each) for each in call.args] for call in calls]
-    return {((major, minor), what) for major, minor, what in arguments}
+    arguments = [[ast.literal_eval(argument) for argument in call.args] for call in calls]
+    return {((major, minor), feature) for major, minor, feature in arguments}
 
 
 def table() -> str:
-    rows = sorted({(since, FEATURES[what]) for since, what in marks() if what not in OF_TESTS})
+    rows = sorted({(since, FEATURES[feature]) for since, feature in marks() if feature not in OF_TESTS})
     titles = ["feature", *(f"{major}.{minor}" for major, minor in SUPPORTED)]
     cells = [
         [feature, *("yes" if version >= since else "no" for version in SUPPORTED)] for since, feature in rows
@@ -81,7 +81,7 @@ def table() -> str:
 
 
 def test_each_mark_is_of_a_feature_or_of_a_test() -> None:
-    assert {what for _, what in marks()} == FEATURES.keys() | OF_TESTS
+    assert {feature for _, feature in marks()} == FEATURES.keys() | OF_TESTS
 
 
 def test_the_page_has_the_table_that_the_marks_make() -> None:
@@ -125,7 +125,7 @@ def test_what_two_extras_need_has_one_lower_bound() -> None:
     for bound in BOUNDS:
         bounds.setdefault(bound.name, set()).add(str(bound.specifier))
     assert {"pydantic", "starlette", "uvicorn"} <= bounds.keys()
-    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+    assert {name: specifiers for name, specifiers in bounds.items() if len(specifiers) > 1} == {}
 
 
 def test_the_lower_bounds_are_the_versions_with_which_every_module_is_imported() -> None:
@@ -164,10 +164,10 @@ def test_every_guarantee_names_what_proves_it() -> None:
 
 
 def test_every_test_that_proves_a_guarantee_exists() -> None:
-    named = {name for _, proof in ROWS for name in re.findall(r"`(test_\w+)`", proof)}
+    names = {name for _, proof in ROWS for name in re.findall(r"`(test_\w+)`", proof)}
     text = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
-    assert named - set(re.findall(r"^(?:async )?def (test_\w+)\(", text, re.MULTILINE)) == set()
+    assert names - set(re.findall(r"^(?:async )?def (test_\w+)\(", text, re.MULTILINE)) == set()
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_every_test_that_proves_a_guarantee_exists() -> None:
 def test_every_command_and_rule_that_proves_a_guarantee_exists(
     pattern: str, files: str, definition: str
 ) -> None:
-    named = {name for _, proof in ROWS for name in re.findall(pattern, proof)}
+    names = {name for _, proof in ROWS for name in re.findall(pattern, proof)}
 
     text = "\n".join(path.read_text() for path in ROOT.glob(files))
-    assert named
-    assert named <= set(re.findall(definition, text, re.MULTILINE))
+    assert names
+    assert names <= set(re.findall(definition, text, re.MULTILINE))

@@ -86,18 +86,22 @@ def findings(words: dict[str, str], path: Path, texts: Iterable[Text]) -> list[s
 
 
 def test_no_text_for_users_has_a_word_that_was_replaced() -> None:
-    found = [
-        each for path in MODULES for each in findings(REPLACED, path, strings(ast.parse(path.read_text())))
+    findings_of_pages = [
+        finding
+        for path in MODULES
+        for finding in findings(REPLACED, path, strings(ast.parse(path.read_text())))
     ]
-    assert found == []
+    assert findings_of_pages == []
 
 
 def test_docstrings_and_comments_are_plain() -> None:
     assert len(MODULES) > 100
-    found = [each for path in MODULES for each in findings(NOT_USED, path, remarks(path.read_text()))]
-    assert found == []
+    findings_of_modules = [
+        finding for path in MODULES for finding in findings(NOT_USED, path, remarks(path.read_text()))
+    ]
+    assert findings_of_modules == []
 
 
 def test_the_documentation_is_plain() -> None:
     assert len(PAGES) > 20
-    assert [each for path in PAGES for each in findings(NOT_USED, path, prose(path.read_text()))] == []
+    assert [finding for path in PAGES for finding in findings(NOT_USED, path, prose(path.read_text()))] == []

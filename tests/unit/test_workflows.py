@@ -36,10 +36,12 @@ def wanted_by_make_test() -> set[str]:
 def test_every_target_that_is_made_and_every_variable_that_is_given_exists() -> None:
     # Without expressions of the forge.
     commands = [re.sub(r"\$\{\{.*?\}\}", "x", step["run"]) for step in steps() if "run" in step]
-    made = [word for line in commands for call in re.findall(r"\bmake (.*)", line) for word in call.split()]
-    variables = {word.partition("=")[0] for word in made if "=" in word}
+    arguments = [
+        word for line in commands for call in re.findall(r"\bmake (.*)", line) for word in call.split()
+    ]
+    variables = {word.partition("=")[0] for word in arguments if "=" in word}
     assert {"AIRFLOW", "PYTHON"} <= variables <= VARIABLES
-    targets = {word for word in made if "=" not in word}
+    targets = {word for word in arguments if "=" not in word}
     assert len(TARGETS) > 15
     assert {"setup", "unit", "e2e", "dist", "types"} <= targets <= TARGETS
 
@@ -48,15 +50,15 @@ def test_everything_that_make_test_checks_is_checked() -> None:
     of_ci = {
         word
         for step in WORKFLOWS["ci"]["jobs"].values()
-        for each in step["steps"]
-        for word in each.get("run", "").split()
+        for command in step["steps"]
+        for word in command.get("run", "").split()
     }
     assert wanted_by_make_test() <= of_ci
 
 
 def test_the_pairs_of_airflow_and_python_are_those_of_the_test_matrix() -> None:
     included = WORKFLOWS["ci"]["jobs"]["unit"]["strategy"]["matrix"]["include"]
-    assert [f"{each['airflow']}:{each['python']}" for each in included] == PAIRS
+    assert [f"{entry['airflow']}:{entry['python']}" for entry in included] == PAIRS
 
 
 def test_every_action_is_named_by_its_commit_with_its_version_in_a_comment() -> None:
@@ -93,7 +95,11 @@ def test_a_release_is_published_with_attestations_after_its_build_and_tests() ->
     publish = WORKFLOWS["release"]["jobs"]["publish"]
     assert publish["needs"] == ["build", "test"]
     assert publish["environment"] == "pypi"
-    (step,) = [each for each in publish["steps"] if each["uses"].startswith("pypa/gh-action-pypi-publish@")]
+    (step,) = [
+        publishing
+        for publishing in publish["steps"]
+        if publishing["uses"].startswith("pypa/gh-action-pypi-publish@")
+    ]
     assert step["with"]["attestations"] is True
     assert not {"password", "user"} & set(step["with"])
 

@@ -38,7 +38,7 @@ class Workbench:
 
     def put(self, *ids: str, payload: Any = None, **attributes: Any) -> None:
         """Let messages with these ids arrive, each with a payload of its own unless one is given."""
-        payloads = [{"n": each} if payload is None else payload for each in ids]
+        payloads = [{"n": id_} if payload is None else payload for id_ in ids]
         self.service.put(INBOX, *payloads, ids=list(ids), attributes=attributes or None)
 
     def dispatcher(
@@ -78,8 +78,8 @@ class Workbench:
     def start_before(self, message_id: str, dag_id: str = "handle", user: str | None = None) -> None:
         """Let a message have its run already; or a user one that looks like it."""
         key = dag_id, self.run_id(message_id)
-        where = {"connection_id": self.hook.workflow_conn_id, "inbox_id": self.inbox_id}
-        self.supervisor.runs[key] = {**where, "message": {"id": message_id}}
+        source = {"connection_id": self.hook.workflow_conn_id, "inbox_id": self.inbox_id}
+        self.supervisor.runs[key] = {**source, "message": {"id": message_id}}
         if user is not None:
             self.supervisor.users[key] = user
 
@@ -113,7 +113,9 @@ class Workbench:
 
     def sent(self, operation: str) -> list[dict[str, Any]]:
         """The bodies of all requests of an operation (``lease``, ``ack``, ``release``)."""
-        return [json.loads(each.body) for each in self.service.requests if each.operation == operation]
+        return [
+            json.loads(request.body) for request in self.service.requests if request.operation == operation
+        ]
 
 
 def counted_as(lease: HeldLease, counts: dict[str, Any]) -> HeldLease:

@@ -19,15 +19,15 @@ def process(messages, dag_run=None):
     A message with the id "killer" ends the process. While the file "<name>.hold" exists it does not return.
     """
     ids, name = [message["id"] for message in messages], dag_run.conf["file"]
-    written, held = Path(name), Path(f"{name}.hold")
-    with written.open("a") as file:
-        file.writelines(f"given {each}\n" for each in ids)
-    while held.exists():
+    log, hold = Path(name), Path(f"{name}.hold")
+    with log.open("a") as file:
+        file.writelines(f"given {message_id}\n" for message_id in ids)
+    while hold.exists():
         time.sleep(0.05)
     if "killer" in ids:
         os._exit(9)
-    with written.open("a") as file:
-        file.writelines(f"done {each}\n" for each in ids)
+    with log.open("a") as file:
+        file.writelines(f"done {message_id}\n" for message_id in ids)
 
 
 for dag_id, arguments in {

@@ -9,9 +9,9 @@ import pytest
 
 from tests.page.fake_api import FakeAPI
 from tests.page.host import Host, airflow_ui, serving
-from tools.browser import installed, launched, opened
+from tools.browser import browser_path, launch, opened
 
-BROWSER = installed()
+BROWSER = browser_path()
 UI = airflow_ui()
 
 
@@ -19,7 +19,7 @@ UI = airflow_ui()
 def browser() -> Iterator:
     if BROWSER is None:
         pytest.skip("no browser is installed (on Debian: apt install chromium)")
-    with launched(BROWSER) as browser:
+    with launch(BROWSER) as browser:
         yield browser
 
 

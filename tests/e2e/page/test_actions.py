@@ -34,10 +34,10 @@ def test_pausing_says_that_events_are_dropped_and_asks_first(page, visit, host):
     resume = page.get_by_role("button", name="Resume orders-1")
     resume.wait_for()
     assert resume.evaluate("button => button === document.activeElement")
-    (sent,) = posts(host)
-    assert sent.path == f"connections/{CONNECTION}/inboxes/{inbox()['id']}/pause"
-    assert sent.headers["X-Workflow-Page"] == "1"
-    assert sent.headers["Content-Type"] == "application/json"
+    (post,) = posts(host)
+    assert post.path == f"connections/{CONNECTION}/inboxes/{inbox()['id']}/pause"
+    assert post.headers["X-Workflow-Page"] == "1"
+    assert post.headers["Content-Type"] == "application/json"
 
 
 def test_a_paused_inbox_can_be_resumed_on_its_own_page(page, visit, api, host):
@@ -65,8 +65,8 @@ def test_what_was_done_is_shown_while_another_worker_still_gives_the_former_list
     page.get_by_text("The DAG run is started:").wait_for()
 
     assert page.get_by_role("button", name="Replay").count() == 0
-    asked = [each.parts[-1] for each in host.requests]
-    assert asked.index("replay") > max(n for n, last in enumerate(asked) if last == "dead-letters")
+    routes = [request.parts[-1] for request in host.requests]
+    assert routes.index("replay") > max(n for n, last in enumerate(routes) if last == "dead-letters")
 
 
 def test_what_could_not_be_done_is_said_in_the_dialog(page, visit, api):
@@ -98,11 +98,11 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
     dialog.get_by_text('"payload": {"amount": 7}').wait_for()
     replay(page)
     dialog.wait_for(state="hidden")
-    said = page.get_by_role("status").filter(has_text=words)
-    assert said.get_by_role("link").get_attribute("href") == "/dags/handle/runs/workflow__1"
+    notice = page.get_by_role("status").filter(has_text=words)
+    assert notice.get_by_role("link").get_attribute("href") == "/dags/handle/runs/workflow__1"
     page.get_by_role("cell").get_by_text("queued").wait_for()
-    (sent,) = posts(host)
-    assert sent.body == {
+    (post,) = posts(host)
+    assert post.body == {
         "dag_id": "dead_letters",
         "run_id": "workflow__1",
         "trigger_dag_id": None,
@@ -120,16 +120,16 @@ def test_several_dead_letters_are_replayed_with_one_confirmation(page, visit, ap
     replay(page, button="Start 2 DAG runs")
 
     page.get_by_role("status").get_by_text("2 DAG runs started").wait_for()
-    assert [sent.body["run_id"] for sent in posts(host)] == ["workflow__1", "workflow__2"]
+    assert [post.body["run_id"] for post in posts(host)] == ["workflow__1", "workflow__2"]
 
-    api.dead_letters, held = [dead_letter(5), dead_letter(6)], []
-    page.route("**/replay", lambda route: held.append(route))
+    api.dead_letters, routes = [dead_letter(5), dead_letter(6)], []
+    page.route("**/replay", lambda route: routes.append(route))
     page.get_by_role("button", name="Refresh dead letters").click()
     page.get_by_role("button", name="Replay all 2").click()
     with page.expect_request("**/replay"):
         replay(page, button="Start 2 DAG runs")
     page.keyboard.press("Escape")
-    held[0].continue_()
+    routes[0].continue_()
     page.get_by_role("status").get_by_text("1 DAG run started, 1 not started: canceled").wait_for()
     assert len(posts(host)) == 3
 

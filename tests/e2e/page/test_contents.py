@@ -185,7 +185,7 @@ def test_of_many_inboxes_only_those_in_sight_are_rendered_and_asked_for(page, vi
     page.get_by_role("row").filter(has_text="orders-1").first.get_by_role("link", name="4").wait_for()
 
     assert page.get_by_role("row").count() < 40
-    assert len([each for each in host.requests if each.parts[-1] == "summary"]) < 40
+    assert len([request for request in host.requests if request.parts[-1] == "summary"]) < 40
     page.get_by_role("region", name="inboxes").evaluate("box => box.scrollTo(0, box.scrollHeight)")
     page.get_by_role("link", name="orders-500").wait_for()
     assert page.get_by_role("row").count() < 40

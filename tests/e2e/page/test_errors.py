@@ -12,7 +12,7 @@ from tests.page.steps import at
 
 
 @pytest.mark.parametrize(
-    ("given", "query", "words"),
+    ("attributes", "query", "words"),
     [
         ({"connections": []}, "", "There is no connection of the type Workflow"),
         ({"connections": [], "may_add": False}, "", "You may read no connection of the type Workflow"),
@@ -25,8 +25,8 @@ from tests.page.steps import at
         ({}, "text=absent", "The filter leaves no inboxes."),
     ],
 )
-def test_where_nothing_is_the_page_says_why(page, visit, api, given, query, words):
-    for name, value in given.items():
+def test_where_nothing_is_the_page_says_why(page, visit, api, attributes, query, words):
+    for name, value in attributes.items():
         setattr(api, name, value)
     visit(query)
 

@@ -45,5 +45,5 @@ def test_a_link_may_name_an_inbox(page, visit, api, host):
     page.wait_for_url(re.compile(inbox(2)["id"]))
     assert page.get_by_role("combobox", name="Status").input_value() == "leased"
     assert "orders-2" not in [
-        each.parts[3] for each in host.requests if each.parts[-1] in ("messages", "summary")
+        request.parts[3] for request in host.requests if request.parts[-1] in ("messages", "summary")
     ]

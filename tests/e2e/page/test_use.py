@@ -30,22 +30,22 @@ def test_the_page_refreshes_every_ten_seconds_and_only_while_it_is_seen(page, vi
     visit()
     page.get_by_role("link", name="orders-1").wait_for()
 
-    before = asked(host, "inboxes")
+    before = request_count(host, "inboxes")
     clock.run_for(10_500)
-    wait_until(page, lambda: asked(host, "inboxes") == before + 1)
+    wait_until(page, lambda: request_count(host, "inboxes") == before + 1)
     page.get_by_text("Updated").wait_for()
     page.evaluate("hide(true)")
     clock.run_for(120_000)
-    assert asked(host, "inboxes") == before + 1
+    assert request_count(host, "inboxes") == before + 1
     page.evaluate("hide(false)")
     clock.run_for(100)
-    wait_until(page, lambda: asked(host, "inboxes") == before + 2)
+    wait_until(page, lambda: request_count(host, "inboxes") == before + 2)
 
 
 def test_an_open_inbox_needs_one_request_for_each_refresh(page, visit, api, host, clock):
     """The API server's load by many browsers depends on little else than the number of requests."""
     visit(at())
-    wait_until(page, lambda: asked(host, "messages") == 1)
+    wait_until(page, lambda: request_count(host, "messages") == 1)
     clock.pause_at(datetime.fromtimestamp(page.evaluate("Date.now()") / 1000 + 5))
 
     for turn in range(1, 4):
@@ -54,7 +54,7 @@ def test_an_open_inbox_needs_one_request_for_each_refresh(page, visit, api, host
         host.requests.clear()
         wait_until(page, lambda: clock.run_for(500) or host.requests)
         page.get_by_text(f"number {turn}").wait_for()
-        assert [each.parts[-1] for each in host.requests] == ["messages"]
+        assert [request.parts[-1] for request in host.requests] == ["messages"]
 
 
 def test_counts_that_a_list_lacks_are_requested_when_it_refreshes(page, visit, api, host, clock):
@@ -64,21 +64,23 @@ def test_counts_that_a_list_lacks_are_requested_when_it_refreshes(page, visit, a
     visit()
     page.get_by_role("link", name="77").wait_for()
     page.get_by_role("row").nth(2).get_by_role("link", name="4").wait_for()
-    assert asked(host, "summary") == 1
+    assert request_count(host, "summary") == 1
     newer = api.summary_of_inbox() | {"fetched_at": "2026-11-23T12:00:10+00:00"}
     api.inboxes = [inbox(1, summary=newer), inbox(2)]
     clock.run_for(10_000)
-    wait_until(page, lambda: asked(host, "inboxes") == 2)
-    assert asked(host, "summary") == 1
+    wait_until(page, lambda: request_count(host, "inboxes") == 2)
+    assert request_count(host, "summary") == 1
 
     clock.run_for(20_500)
-    wait_until(page, lambda: asked(host, "summary") == 2)
-    assert {each.parts[3] for each in host.requests if each.parts[-1] == "summary"} == {inbox(2)["id"]}
+    wait_until(page, lambda: request_count(host, "summary") == 2)
+    assert {request.parts[3] for request in host.requests if request.parts[-1] == "summary"} == {
+        inbox(2)["id"]
+    }
 
 
-def asked(host, last):
+def request_count(host, last):
     """How many requests had a path that ends so."""
-    return len([each for each in host.requests if each.parts[-1] == last])
+    return len([request for request in host.requests if request.parts[-1] == last])
 
 
 def test_the_focus_stays_where_it_is_when_the_page_refreshes(page, visit, api):
@@ -110,14 +112,14 @@ def test_the_keyboard_reaches_everything_in_order(page, visit):
     visit()
     page.get_by_role("link", name="handle_1").wait_for()
     page.get_by_role("combobox", name="Connection").focus()
-    reached = []
+    focused = []
     for _ in range(12):
         page.keyboard.press("Tab")
-        reached.append(
+        focused.append(
             page.evaluate("(({ariaLabel, innerText}) => ariaLabel ?? innerText)(document.activeElement)")
         )
 
-    assert reached == [
+    assert focused == [
         "Filter inboxes",
         "Refresh inboxes",
         "inboxes",
@@ -157,14 +159,14 @@ def test_all_texts_have_contrast_in_light_and_dark(page, visit, api, mode):
     ]
     api.failing["summary"] = error(502, "unreachable", "The service does not answer.", "Check the base URL.")
     page.add_init_script(f"localStorage.setItem('theme', '{mode}')")
-    found = []
+    contrasts = []
     for query in ("", at()):
         visit(query)
         page.get_by_role("row").nth(4).wait_for()
-        found += page.evaluate(CONTRAST)
+        contrasts += page.evaluate(CONTRAST)
     page.get_by_role("button", name="Pause orders-1").click()
-    found += page.evaluate(CONTRAST)
+    contrasts += page.evaluate(CONTRAST)
 
     assert page.evaluate("document.documentElement.classList.contains('dark')") == (mode == "dark")
-    assert len(found) > 60
-    assert [each for each in found if each[1] < 4.5] == []
+    assert len(contrasts) > 60
+    assert [contrast for contrast in contrasts if contrast[1] < 4.5] == []

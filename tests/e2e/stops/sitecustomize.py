@@ -37,14 +37,14 @@ _passed: Counter[str] = Counter()
 
 def stop(point: str) -> None:
     """Stand still at a point, where it is armed; only the first process that comes by does."""
-    armed, reached = (Path(str(FOLDER), f"{point}.{state}") for state in ("armed", "reached"))
+    armed, reached_file = (Path(str(FOLDER), f"{point}.{state}") for state in ("armed", "reached"))
     if not armed.exists():
         return
     _passed[point] += 1
     if _passed[point] != int(armed.read_text()):
         return
     try:
-        with reached.open("x") as file:
+        with reached_file.open("x") as file:
             file.write(str(os.getpid()))
     except FileExistsError:
         return
@@ -56,9 +56,9 @@ def stopping(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with a stop before and one after it."""
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
         stop(f"before {step}")
-        value = function(*arguments, **named)
+        value = function(*arguments, **keywords)
         stop(f"after {step}")
         return value
 
@@ -71,18 +71,20 @@ def wrap(module: ModuleType, step: str, path: str) -> None:
     owner: Any = module
     for name in names:
         owner = getattr(owner, name)
-    found = inspect.getattr_static(owner, last)
-    if isinstance(found, classmethod):
-        setattr(owner, last, classmethod(stopping(step, found.__func__)))
+    attribute = inspect.getattr_static(owner, last)
+    if isinstance(attribute, classmethod):
+        setattr(owner, last, classmethod(stopping(step, attribute.__func__)))
     else:
-        setattr(owner, last, stopping(step, found))
+        setattr(owner, last, stopping(step, attribute))
 
 
 class Finder(importlib.abc.MetaPathFinder):
     """Wraps functions of the modules above as they are imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        wanted = [(step, where) for step, (module, where) in FUNCTIONS.items() if module == name]
+        wanted = [
+            (step, attribute_path) for step, (module, attribute_path) in FUNCTIONS.items() if module == name
+        ]
         spec = importlib.machinery.PathFinder.find_spec(name, path, target) if wanted else None
         if spec is None or spec.loader is None:
             return None
@@ -90,8 +92,8 @@ class Finder(importlib.abc.MetaPathFinder):
 
         def execute_and_wrap(module: ModuleType) -> None:
             execute(module)
-            for step, where in wanted:
-                wrap(module, step, where)
+            for step, attribute_path in wanted:
+                wrap(module, step, attribute_path)
 
         spec.loader.exec_module = execute_and_wrap  # type: ignore[method-assign]
         return spec

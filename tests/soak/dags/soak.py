@@ -50,7 +50,9 @@ with DAG("read_events", schedule=[carried], start_date=START):
     EmptyOperator(task_id="read")
 
 probe = watched("soak_probe", ProbeTrigger(os.environ["WORKFLOW_SOAK_INSIDE"]))
-with DAG("idle", schedule=AssetAny(probe, *(idle(*each) for each in IDLE.items())), start_date=START):
+with DAG(
+    "idle", schedule=AssetAny(probe, *(idle(*arguments) for arguments in IDLE.items())), start_date=START
+):
     EmptyOperator(task_id="never")
 
 with DAG("warm_up", schedule=None, start_date=START):

@@ -18,8 +18,8 @@ class Browser:
 
     def decide(self, address: str, **changed: str) -> str:
         """Where the authorization page sends the browser to."""
-        shown = requests.get(address, timeout=10)
-        assert shown.status_code == 200, shown.text
+        response = requests.get(address, timeout=10)
+        assert response.status_code == 200, response.text
         form = {**dict(parse_qsl(urlsplit(address).query)), "decision": self.decision, **changed}
         page = address.partition("?")[0]
         return requests.post(page, data=form, allow_redirects=False, timeout=10).headers["Location"]

@@ -16,11 +16,11 @@ from sqlalchemy import create_engine
 
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.burying import buried
 from tests.unit.cli.database import Database
+from tests.unit.cli.dead_letter_runs import dead_letter_runs
 from tools.airflow_settings import create_database, environment, sqlite
 
-__all__ = ["buried"]
+__all__ = ["dead_letter_runs"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def cli(connected: EmulatorServer, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(connected_emulator: EmulatorServer, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Run ``airflow-workflow`` with these arguments, in this process, against the emulator."""
 
     def run(*arguments: str) -> Outcome:

@@ -95,8 +95,8 @@ class Database:
     def runs(self, dag_id: str) -> dict[str, dict[str, Any]]:
         """The conf of each run of a DAG, by run id."""
         with create_session() as session:
-            found = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).all()
-            return {run.run_id: run.conf for run in found}
+            dag_runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).all()
+            return {run.run_id: run.conf for run in dag_runs}
 
     def add_run(self, dag_id: str, state: str, end: datetime) -> None:
         """Add a run that ended."""

@@ -23,14 +23,14 @@ def test_a_token_is_shown_masked_with_its_end_and_scope(
 ) -> None:
     caplog.set_level(logging.DEBUG)
 
-    shown = cli("token")
+    result = cli("token")
 
     (token,) = emulator.store.tokens.issued
-    assert (shown.code, shown.err) == (0, "")
-    assert "external" in shown.out
-    assert "36000" in shown.out
-    assert "***" in shown.out
-    for text in (shown.out, caplog.text):
+    assert (result.code, result.err) == (0, "")
+    assert "external" in result.out
+    assert "36000" in result.out
+    assert "***" in result.out
+    for text in (result.out, caplog.text):
         assert token not in text
         assert token[:-4] not in text
 
@@ -50,9 +50,9 @@ def test_with_the_grant_refresh_token_it_is_the_users(
     VariableStore(WorkflowHook().settings).write(users)
 
     assert cli("token", "--show").out == f"{users.access_token}\n"
-    told = cli("token", "-o", "json").json
-    assert told["access_token"] == "***6789"
-    assert 900 < told["expires_in"] <= 1000
+    token = cli("token", "-o", "json").json
+    assert token["access_token"] == "***6789"
+    assert 900 < token["expires_in"] <= 1000
     assert emulator.count("token") == 0
 
 
@@ -63,11 +63,11 @@ def test_of_a_token_a_script_reads_its_end_and_nothing_is_shown_of_a_short_one(
     assert 35_900 < ends.total_seconds() <= 36_000
 
     monkeypatch.setattr(WorkflowHook, "access_token", lambda hook, scope: {"access_token": "abcdefgh"})
-    told = cli("token", "-o", "json").json
-    assert (told["access_token"], told["expires_in"]) == ("***", 3600)
+    token = cli("token", "-o", "json").json
+    assert (token["access_token"], token["expires_in"]) == ("***", 3600)
 
 
 def test_a_variable_that_is_no_connection_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MINE", '{"conn_type": "workflow",}')
-    shown = cli("token", "--conn-id", "mine")
-    assert (shown.code, "Airflow cannot read AIRFLOW_CONN_MINE" in shown.err) == (5, True)
+    result = cli("token", "--conn-id", "mine")
+    assert (result.code, "Airflow cannot read AIRFLOW_CONN_MINE" in result.err) == (5, True)

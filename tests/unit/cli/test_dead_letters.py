@@ -14,31 +14,31 @@ from airflow_provider_workflow.database.dag_runs import DatabaseRuns
 from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.unit.cli.burying import INBOX_ID, Burying
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import listening
+from tests.unit.cli.dead_letter_runs import INBOX_ID, DeadLetterRuns
 from tests.unit.cli.test_drain import at_start, counts, states
-from tests.unit.counted import Counted, counted
 from tests.unit.documents import typed
+from tests.unit.fake_stats import FakeStats, fake_stats
 
-__all__ = ["at_start", "counted"]
-
-
-def listed(cli: Cli, *arguments: str) -> list[str]:
-    shown = cli("dead-letters", "list", "-o", "json", *arguments)
-    assert shown.code == 0, shown.err
-    return [each["message_id"] for each in shown.json]
+__all__ = ["at_start", "fake_stats"]
 
 
-def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Burying) -> None:
-    run_id = buried.bury("a", "a secret", cause="value_error (status 400)")
+def message_ids(cli: Cli, *arguments: str) -> list[str]:
+    result = cli("dead-letters", "list", "-o", "json", *arguments)
+    assert result.code == 0, result.err
+    return [row["message_id"] for row in result.json]
 
-    shown = cli("dead-letters", "list", "-o", "json")
 
-    assert shown.code == 0
-    [found] = shown.json
-    assert found.pop("time")
-    assert found == {
+def test_each_is_listed_with_everything_but_its_message(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
+    run_id = dead_letter_runs.bury("a", "a secret", cause="value_error (status 400)")
+
+    result = cli("dead-letters", "list", "-o", "json")
+
+    assert result.code == 0
+    [row] = result.json
+    assert row.pop("time")
+    assert row == {
         "message_id": "a",
         "connection_id": "workflow_default",
         "inbox_id": INBOX_ID,
@@ -53,51 +53,55 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, buried: Buryin
         "state": "queued",
         "replays": [],
     }
-    assert "a secret" not in cli("dead-letters", "list").out + shown.out
+    assert "a secret" not in cli("dead-letters", "list").out + result.out
 
 
-def test_the_newest_is_first_and_a_limit_says_that_there_are_more(cli: Cli, buried: Burying) -> None:
+def test_the_newest_is_first_and_a_limit_says_that_there_are_more(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
     for number in range(5):
-        buried.bury(f"m{number}", age=timedelta(hours=number))
+        dead_letter_runs.bury(f"m{number}", age=timedelta(hours=number))
 
-    assert listed(cli) == ["m0", "m1", "m2", "m3", "m4"]
-    assert listed(cli, "--limit", "2") == ["m0", "m1"]
+    assert message_ids(cli) == ["m0", "m1", "m2", "m3", "m4"]
+    assert message_ids(cli, "--limit", "2") == ["m0", "m1"]
     assert "more than 2 dead letters" in cli("dead-letters", "list", "--limit", "2").err
     assert cli("dead-letters", "list", "--limit", "5").err == ""
 
 
-def test_options_select(cli: Cli, buried: Burying) -> None:
-    buried.database.add_dag("other_dead")
-    buried.bury("new")
-    buried.bury("old", age=timedelta(hours=3))
+def test_options_select(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
+    dead_letter_runs.database.add_dag("other_dead")
+    dead_letter_runs.bury("new")
+    dead_letter_runs.bury("old", age=timedelta(hours=3))
     for reason in Reason:
-        buried.bury(reason.value, reason=reason, target=None, age=timedelta(days=2))
-    buried.bury("elsewhere", dag_id="other_dead")
+        dead_letter_runs.bury(reason.value, reason=reason, target=None, age=timedelta(days=2))
+    dead_letter_runs.bury("elsewhere", dag_id="other_dead")
     DatabaseRuns().start("dead", "manual__2026", {"message_id": "no dead letter"})
     DatabaseRuns().start("dead", "workflow-_dead--x", {"message_id": "of another prefix"})
 
-    assert set(listed(cli)) == {"new", "old", *Reason}
-    assert set(listed(cli, "--since", "2h")) == {"new"}
-    assert set(listed(cli, "--since", "2020-01-01T00:00Z")) == {"new", "old", *Reason}
+    assert set(message_ids(cli)) == {"new", "old", *Reason}
+    assert set(message_ids(cli, "--since", "2h")) == {"new"}
+    assert set(message_ids(cli, "--since", "2020-01-01T00:00Z")) == {"new", "old", *Reason}
     for reason in Reason:
-        assert reason in listed(cli, "--reason", reason)
-    assert listed(cli, "--dag-id", "other_dead") == ["elsewhere"]
-    assert len(listed(cli, "--dag-id", "other_dead", "--dag-id", "dead")) == 3 + len(Reason)
+        assert reason in message_ids(cli, "--reason", reason)
+    assert message_ids(cli, "--dag-id", "other_dead") == ["elsewhere"]
+    assert len(message_ids(cli, "--dag-id", "other_dead", "--dag-id", "dead")) == 3 + len(Reason)
 
 
-def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: EmulatorServer) -> None:
+def test_connection_and_inbox_select(
+    cli: Cli, dead_letter_runs: DeadLetterRuns, emulator: EmulatorServer
+) -> None:
     orders, other = emulator.open_inbox("orders"), "00000000-0000-4000-8000-00000000ffff"
-    buried.bury("a", inbox_id=orders)
-    buried.bury("b", inbox_id=other)
-    buried.bury("c", inbox_id=orders, connection_id="another")
+    dead_letter_runs.bury("a", inbox_id=orders)
+    dead_letter_runs.bury("b", inbox_id=other)
+    dead_letter_runs.bury("c", inbox_id=orders, connection_id="another")
     here = ("--conn-id", "workflow_default")
 
-    assert set(listed(cli, *here)) == {"a", "b"}
-    assert set(listed(cli, "--inbox", orders)) == {"a", "c"}
-    assert listed(cli, *here, "--inbox", "orders") == ["a"]
+    assert set(message_ids(cli, *here)) == {"a", "b"}
+    assert set(message_ids(cli, "--inbox", orders)) == {"a", "c"}
+    assert message_ids(cli, *here, "--inbox", "orders") == ["a"]
     assert cli("dead-letters", "show", "c", *here).code == 3
-    replayed = cli("dead-letters", "replay", *here, "--inbox", other, "-o", "json").json
-    assert replayed["started"] == {"count": 1, "ids": ["b"]}
+    counts_of_replay = cli("dead-letters", "replay", *here, "--inbox", other, "-o", "json").json
+    assert counts_of_replay["started"] == {"count": 1, "ids": ["b"]}
     missing = cli("dead-letters", "list", "--conn-id", "missing")
     assert (missing.code, missing.out) == (5, "")
     unnamed = cli("dead-letters", "list", "--inbox", "orders")
@@ -105,24 +109,24 @@ def test_connection_and_inbox_select(cli: Cli, buried: Burying, emulator: Emulat
 
 
 def test_dead_letters_of_a_dag_that_no_listener_names_are_taken_only_if_the_command_names_it(
-    cli: Cli, buried: Burying
+    cli: Cli, dead_letter_runs: DeadLetterRuns
 ) -> None:
-    buried.database.add_dag("other")
-    forged = buried.bury("a", dag_id="other")
-    buried.bury("b")
+    dead_letter_runs.database.add_dag("other")
+    forged = dead_letter_runs.bury("a", dag_id="other")
+    dead_letter_runs.bury("b")
     left_out = "Left out: dead letters of the DAGs other, which no deployed listener"
 
-    everything = cli("dead-letters", "list", "-o", "json")
-    replayed = cli("dead-letters", "replay", "--all", "-o", "json")
+    listing = cli("dead-letters", "list", "-o", "json")
+    replay = cli("dead-letters", "replay", "--all", "-o", "json")
     by_id = [cli("dead-letters", "show", "a"), cli("dead-letters", "replay", "a", forged)]
 
-    assert [letter["message_id"] for letter in everything.json] == ["b"]
-    assert replayed.json["started"]["ids"] == ["b"]
-    assert [shown.code for shown in by_id] == [3, 3]
-    assert all(left_out in shown.err for shown in (everything, replayed, *by_id))
-    assert set(buried.replays()) == {run_id("b")}
-    named = cli("dead-letters", "replay", "--dag-id", "other", "-o", "json")
-    assert (named.json["started"]["ids"], named.err) == (["a"], "")
+    assert [letter["message_id"] for letter in listing.json] == ["b"]
+    assert replay.json["started"]["ids"] == ["b"]
+    assert [result.code for result in by_id] == [3, 3]
+    assert all(left_out in result.err for result in (listing, replay, *by_id))
+    assert set(dead_letter_runs.replays()) == {run_id("b")}
+    replay_of_dag = cli("dead-letters", "replay", "--dag-id", "other", "-o", "json")
+    assert (replay_of_dag.json["started"]["ids"], replay_of_dag.err) == (["a"], "")
 
 
 @pytest.mark.parametrize(
@@ -135,21 +139,23 @@ def test_dead_letters_of_a_dag_that_no_listener_names_are_taken_only_if_the_comm
     ],
 )
 def test_a_command_compares_the_connection_of_a_listener_and_an_inbox_that_is_named_by_its_id(
-    cli: Cli, buried: Burying, listener: dict[str, str], is_taken: bool
+    cli: Cli, dead_letter_runs: DeadLetterRuns, listener: dict[str, str], is_taken: bool
 ) -> None:
-    buried.database.add_dag("other")
+    dead_letter_runs.database.add_dag("other")
     dag = listening("listen", trigger_dag_id="handle", dead_letter_dag_id="other", **listener)
-    buried.database.deploy(dag)
-    buried.bury("a", dag_id="other")
+    dead_letter_runs.database.deploy(dag)
+    dead_letter_runs.bury("a", dag_id="other")
 
-    assert listed(cli) == (["a"] if is_taken else [])
+    assert message_ids(cli) == (["a"] if is_taken else [])
 
 
-def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, buried: Burying) -> None:
+def test_the_run_of_another_message_with_the_same_key_is_no_replay(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
     run_id = run_id_of(json.dumps(["payload.order_id", "A-1"]), INBOX_ID, KEY_PREFIX)
     for message_id in ("bad", "worse"):
-        buried.bury(message_id, {"order_id": "A-1"}, changed={"target_run_id": run_id})
-    buried.database.add_dag("other")
+        dead_letter_runs.bury(message_id, {"order_id": "A-1"}, changed={"target_run_id": run_id})
+    dead_letter_runs.database.add_dag("other")
     elsewhere = ("--trigger-dag-id", "other", "-o", "json")
     assert cli("dead-letters", "replay", "bad", *elsewhere).json["started"]["ids"] == ["bad"]
 
@@ -158,9 +164,11 @@ def test_the_run_of_another_message_with_the_same_key_is_no_replay(cli: Cli, bur
     assert cli("dead-letters", "replay", "worse", "-o", "json").json["existing"]["ids"] == ["worse"]
 
 
-def test_the_table_has_age_inbox_and_whether_it_was_replayed(cli: Cli, buried: Burying) -> None:
-    buried.bury("a", age=timedelta(hours=3, minutes=5))
-    buried.bury("b", age=timedelta(days=2))
+def test_the_table_has_age_inbox_and_whether_it_was_replayed(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
+    dead_letter_runs.bury("a", age=timedelta(hours=3, minutes=5))
+    dead_letter_runs.bury("b", age=timedelta(days=2))
     assert cli("dead-letters", "replay", "b").code == 0
     rows = [line.split(" | ") for line in cli("dead-letters", "list").out.splitlines()[2:]]
     assert [[cell.strip() for cell in row] for row in rows] == [
@@ -170,62 +178,66 @@ def test_the_table_has_age_inbox_and_whether_it_was_replayed(cli: Cli, buried: B
 
 
 @pytest.mark.parametrize("message_id", ["plain", "\ud800 caf\u00e9\0", "x" * 225, "x" * 300])
-def test_the_run_of_a_message_with_any_id_is_found(cli: Cli, buried: Burying, message_id: str) -> None:
-    run_id = buried.bury(message_id)
+def test_the_run_of_a_message_with_any_id_is_found(
+    cli: Cli, dead_letter_runs: DeadLetterRuns, message_id: str
+) -> None:
+    run_id = dead_letter_runs.bury(message_id)
     assert cli("dead-letters", "replay", run_id).code == 0
     assert cli("dead-letters", "list", "-o", "json").json[0]["replays"]
     assert cli("dead-letters", "show", run_id).code == 0
 
 
-def test_show_prints_the_exact_message(cli: Cli, buried: Burying) -> None:
+def test_show_prints_the_exact_message(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
     payload = {"nul": "a\0b", "half": "\ud800", "big": 2**70, "deep": [[1e300, -0.0]], "caf\u00e9": ""}
-    run_id = buried.bury("a", payload)
+    run_id = dead_letter_runs.bury("a", payload)
     for name in ("a", run_id):
-        shown = cli("dead-letters", "show", name, "-o", "json")
-        assert shown.code == 0
-        assert shown.json["message"]["payload"] == payload
-        assert json.loads(shown.json["message_json"]) == shown.json["message"]
-        assert shown.json["cause"] == "a made-up cause"
+        result = cli("dead-letters", "show", name, "-o", "json")
+        assert result.code == 0
+        assert result.json["message"]["payload"] == payload
+        assert json.loads(result.json["message_json"]) == result.json["message"]
+        assert result.json["cause"] == "a made-up cause"
     table, _, message = cli("dead-letters", "show", "a").out.partition("\n\n")
     assert "a made-up cause" in table
     assert json.loads(message)["payload"] == payload
 
 
-def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, buried: Burying) -> None:
+def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
     text = "[" * 500_000 + "]" * 500_000
-    buried.bury("a", changed={"message_json": text})
+    dead_letter_runs.bury("a", changed={"message_json": text})
 
-    shown = cli("dead-letters", "show", "a", "-o", "json")
+    result = cli("dead-letters", "show", "a", "-o", "json")
 
-    assert shown.code == 0
-    assert shown.json["message"] is None
-    assert text in shown.json["message_json"]
+    assert result.code == 0
+    assert result.json["message"] is None
+    assert text in result.json["message_json"]
 
 
-def test_an_id_of_two_messages_is_told_apart_by_run_id(cli: Cli, buried: Burying) -> None:
-    run_ids = [buried.bury("a"), buried.bury("a", inbox_id="another")]
+def test_an_id_of_two_messages_is_told_apart_by_run_id(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
+    run_ids = [dead_letter_runs.bury("a"), dead_letter_runs.bury("a", inbox_id="another")]
 
-    shown = cli("dead-letters", "show", "a")
+    result = cli("dead-letters", "show", "a")
 
-    assert shown.code == 2
-    assert all(each in shown.err for each in run_ids)
+    assert result.code == 2
+    assert all(other_run_id in result.err for other_run_id in run_ids)
     assert cli("dead-letters", "show", run_ids[1], "-o", "json").json["inbox_id"] == "another"
 
 
-def test_a_run_whose_conf_is_no_dead_letter_is_shown_as_it_is(cli: Cli, buried: Burying) -> None:
+def test_a_run_whose_conf_is_no_dead_letter_is_shown_as_it_is(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
     DatabaseRuns().start("dead", "workflow__dead__x", {"message_json": 1})
 
-    assert listed(cli) == [None]
-    shown = cli("dead-letters", "show", "workflow__dead__x", "-o", "json")
-    assert (shown.code, shown.json["message"], shown.json["message_json"]) == (0, None, 1)
+    assert message_ids(cli) == [None]
+    result = cli("dead-letters", "show", "workflow__dead__x", "-o", "json")
+    assert (result.code, result.json["message"], result.json["message_json"]) == (0, None, 1)
 
 
 REPLAY = ("dead-letters", "replay")
 
 
-def replayed(cli: Cli, *arguments: str) -> tuple[int, list[int]]:
-    shown = cli(*REPLAY, "-o", "json", *arguments)
-    return shown.code, counts(shown.json)
+def replay_result(cli: Cli, *arguments: str) -> tuple[int, list[int]]:
+    result = cli(*REPLAY, "-o", "json", *arguments)
+    return result.code, counts(result.json)
 
 
 def run_id(message_id: str) -> str:
@@ -233,30 +245,32 @@ def run_id(message_id: str) -> str:
 
 
 def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
-    cli: Cli, emulator: EmulatorServer, buried: Burying
+    cli: Cli, emulator: EmulatorServer, dead_letter_runs: DeadLetterRuns
 ) -> None:
     """The whole way: what is redelivered afterwards finds the run too."""
     message = Param({}, type="object", properties={"payload": {"type": "object"}})
     inbox_id = emulator.open_inbox("orders")
     emulator.put("orders", {}, "no object", {}, ids=["good", "bad", "fine"])
-    buried.database.add_dag("handle", params={"message": message})
+    dead_letter_runs.database.add_dag("handle", params={"message": message})
     dead_letters = ("--dead-letter-dag-id", "dead", "--dead-letter-after", "1")
     drained = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", *dead_letters, "-o", "json")
     assert drained.json["dead_lettered"] == {"count": 1, "ids": ["bad"]}, drained.err
     assert set(states(emulator).values()) == {"acked"}
 
-    shown = cli(*REPLAY, "bad")
-    assert shown.code == 1
+    result = cli(*REPLAY, "bad")
+    assert result.code == 1
     # The type of the error depends on the version of Airflow.
-    assert "still dead letters: bad: " in shown.err
-    assert "param message" in shown.err
-    assert "no object" not in shown.err + shown.out
-    assert set(buried.replays()) == {run_id_of(each, inbox_id) for each in ("good", "fine")}
+    assert "still dead letters: bad: " in result.err
+    assert "param message" in result.err
+    assert "no object" not in result.err + result.out
+    assert set(dead_letter_runs.replays()) == {
+        run_id_of(message_id, inbox_id) for message_id in ("good", "fine")
+    }
 
-    buried.database.add_dag("handle")
-    assert replayed(cli, "bad") == (0, [1, 0, 0])
-    assert replayed(cli, "bad") == (0, [0, 1, 0])
-    conf = buried.replays()[run_id_of("bad", inbox_id)]
+    dead_letter_runs.database.add_dag("handle")
+    assert replay_result(cli, "bad") == (0, [1, 0, 0])
+    assert replay_result(cli, "bad") == (0, [0, 1, 0])
+    conf = dead_letter_runs.replays()[run_id_of("bad", inbox_id)]
     assert set(conf) == {"connection_id", "inbox_id", "message"}
     assert conf["connection_id"] == "workflow_default"
     assert conf["inbox_id"] == inbox_id
@@ -266,132 +280,142 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     assert drained.json["existing"] == {"count": 1, "ids": ["bad"]}
 
 
-def test_without_a_selection_nothing_is_started(cli: Cli, buried: Burying) -> None:
-    buried.bury("a")
+def test_without_a_selection_nothing_is_started(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
+    dead_letter_runs.bury("a")
 
     for arguments in ((), ("--all", "a")):
-        shown = cli(*REPLAY, *arguments)
-        assert (shown.code, shown.out) == (2, "")
-        assert "--all" in shown.err
-    assert buried.replays() == {}
-    assert replayed(cli, "--all") == (0, [1, 0, 0])
+        result = cli(*REPLAY, *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert "--all" in result.err
+    assert dead_letter_runs.replays() == {}
+    assert replay_result(cli, "--all") == (0, [1, 0, 0])
 
 
-def test_an_id_that_does_not_exist_starts_nothing(cli: Cli, buried: Burying) -> None:
-    buried.bury("a")
-    shown = cli("dead-letters", "replay", "a", "b")
-    assert (shown.code, shown.out) == (3, "")
-    assert "no such dead letter: b" in shown.err
-    assert buried.replays() == {}
+def test_an_id_that_does_not_exist_starts_nothing(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
+    dead_letter_runs.bury("a")
+    result = cli("dead-letters", "replay", "a", "b")
+    assert (result.code, result.out) == (3, "")
+    assert "no such dead letter: b" in result.err
+    assert dead_letter_runs.replays() == {}
 
 
-def test_what_was_started_is_shown_after_an_interrupt(cli: Cli, buried: Burying, at_start: list[Any]) -> None:
-    buried.bury("a", age=timedelta(hours=2))
-    buried.bury("b")
+def test_what_was_started_is_shown_after_an_interrupt(
+    cli: Cli, dead_letter_runs: DeadLetterRuns, at_start: list[Any]
+) -> None:
+    dead_letter_runs.bury("a", age=timedelta(hours=2))
+    dead_letter_runs.bury("b")
     at_start += [None, KeyboardInterrupt()]
-    shown = cli("dead-letters", "replay", "--all", "-o", "json")
-    assert (shown.code, shown.json["started"]["ids"]) == (130, ["a"])
+    result = cli("dead-letters", "replay", "--all", "-o", "json")
+    assert (result.code, result.json["started"]["ids"]) == (130, ["a"])
 
 
-def test_the_oldest_are_replayed_first(cli: Cli, buried: Burying, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_are_replayed_first(
+    cli: Cli, dead_letter_runs: DeadLetterRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dag_runs, "MAX_PAGE_SIZE", 2)
     for number in range(5):
-        buried.bury(f"m{number}", age=timedelta(hours=number + 1))
-    replayed = cli("dead-letters", "replay", "--all", "-o", "json").json
-    assert replayed["started"]["ids"] == ["m4", "m3", "m2", "m1", "m0"]
+        dead_letter_runs.bury(f"m{number}", age=timedelta(hours=number + 1))
+    counts_of_replay = cli("dead-letters", "replay", "--all", "-o", "json").json
+    assert counts_of_replay["started"]["ids"] == ["m4", "m3", "m2", "m1", "m0"]
 
 
-def test_another_target_is_started_unless_the_message_has_a_run_already(cli: Cli, buried: Burying) -> None:
-    buried.database.add_dag("other")
-    buried.bury("a")
-    buried.bury("b")
-    replayed(cli, "a")
+def test_another_target_is_started_unless_the_message_has_a_run_already(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
+    dead_letter_runs.database.add_dag("other")
+    dead_letter_runs.bury("a")
+    dead_letter_runs.bury("b")
+    replay_result(cli, "a")
 
-    assert replayed(cli, "--all", "--trigger-dag-id", "other") == (0, [1, 1, 0])
-    assert set(buried.replays("other")) == {run_id("b")}
+    assert replay_result(cli, "--all", "--trigger-dag-id", "other") == (0, [1, 1, 0])
+    assert set(dead_letter_runs.replays("other")) == {run_id("b")}
     # And the target that rejected it does not start a second run either.
-    assert replayed(cli, "--all") == (0, [0, 2, 0])
-    assert set(buried.replays()) == {run_id("a")}
+    assert replay_result(cli, "--all") == (0, [0, 2, 0])
+    assert set(dead_letter_runs.replays()) == {run_id("a")}
 
 
-def test_where_a_target_is_broken_other_targets_go_on(cli: Cli, buried: Burying) -> None:
-    buried.database.add_dag("broken")
-    for each in "abc":
-        buried.bury(each, target="missing" if each != "b" else "handle")
-    buried.bury("d", target="broken")
-    buried.bury("e", reason=Reason.UNMATCHED, target=None)
-    buried.database.change("broken", has_import_errors=True)
+def test_where_a_target_is_broken_other_targets_go_on(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
+    dead_letter_runs.database.add_dag("broken")
+    for message_id in "abc":
+        dead_letter_runs.bury(message_id, target="missing" if message_id != "b" else "handle")
+    dead_letter_runs.bury("d", target="broken")
+    dead_letter_runs.bury("e", reason=Reason.UNMATCHED, target=None)
+    dead_letter_runs.database.change("broken", has_import_errors=True)
 
-    shown = cli(*REPLAY, "--all", "-o", "json")
+    result = cli(*REPLAY, "--all", "-o", "json")
 
-    assert (shown.code, counts(shown.json)) == (1, [1, 0, 4])
-    assert "give trigger_dag_id" in shown.json["causes"]["e"]
-    assert "'missing' was not found" in shown.json["causes"]["c"]
-    assert "import errors" in shown.json["causes"]["d"]
+    assert (result.code, counts(result.json)) == (1, [1, 0, 4])
+    assert "give trigger_dag_id" in result.json["causes"]["e"]
+    assert "'missing' was not found" in result.json["causes"]["c"]
+    assert "import errors" in result.json["causes"]["d"]
 
 
-def test_a_dry_run_starts_nothing(cli: Cli, buried: Burying, counted: Counted) -> None:
-    buried.bury("a")
-    buried.bury("b", target="missing")
-    buried.bury("c")
-    replayed(cli, "c")
+def test_a_dry_run_starts_nothing(cli: Cli, dead_letter_runs: DeadLetterRuns, fake_stats: FakeStats) -> None:
+    dead_letter_runs.bury("a")
+    dead_letter_runs.bury("b", target="missing")
+    dead_letter_runs.bury("c")
+    replay_result(cli, "c")
 
-    shown = cli(*REPLAY, "--all", "--dry-run", "-o", "json")
+    result = cli(*REPLAY, "--all", "--dry-run", "-o", "json")
 
-    assert shown.code == 1
-    assert shown.json["dry_run"] is True
-    assert [shown.json[name]["ids"] for name in ("would_start", "existing", "rejected")] == [
+    assert result.code == 1
+    assert result.json["dry_run"] is True
+    assert [result.json[name]["ids"] for name in ("would_start", "existing", "rejected")] == [
         ["a"],
         ["c"],
         ["b"],
     ]
-    assert set(buried.replays()) == {run_id("c")}
-    assert counted.totals == {"replayed": 1}
+    assert set(dead_letter_runs.replays()) == {run_id("c")}
+    assert fake_stats.totals == {"replayed": 1}
 
 
 @pytest.mark.parametrize(("option", "value"), [("--limit", "0"), ("--since", "2x")])
-def test_a_wrong_option_is_named(cli: Cli, buried: Burying, option: str, value: str) -> None:
-    shown = cli("dead-letters", "list", option, value)
+def test_a_wrong_option_is_named(cli: Cli, dead_letter_runs: DeadLetterRuns, option: str, value: str) -> None:
+    result = cli("dead-letters", "list", option, value)
 
-    assert (shown.code, shown.out) == (2, "")
-    assert f"{option} must be" in shown.err
+    assert (result.code, result.out) == (2, "")
+    assert f"{option} must be" in result.err
 
 
 def test_one_that_is_added_meanwhile_is_not_replayed(
-    cli: Cli, buried: Burying, at_start: list[Any], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, dead_letter_runs: DeadLetterRuns, at_start: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dag_runs, "MAX_PAGE_SIZE", 1)
-    buried.bury("a")
-    at_start.append(lambda: buried.bury("later"))
+    dead_letter_runs.bury("a")
+    at_start.append(lambda: dead_letter_runs.bury("later"))
 
-    assert replayed(cli, "--all") == (0, [1, 0, 0])
+    assert replay_result(cli, "--all") == (0, [1, 0, 0])
 
 
-def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(cli: Cli, buried: Burying) -> None:
+def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
     DatabaseRuns().start("dead", "workflow__dead__x", {"message_json": "{}"})
     DatabaseRuns().start("dead", "workflow__dead__y", {})
-    buried.bury("a")
-    (conf,) = (each for each in buried.replays("dead").values() if each.get("message_id") == "a")
+    dead_letter_runs.bury("a")
+    (conf,) = (
+        replay for replay in dead_letter_runs.replays("dead").values() if replay.get("message_id") == "a"
+    )
     DatabaseRuns().start("dead", "workflow__dead__copied", conf)
 
-    shown = cli(*REPLAY, "--all", "-o", "json")
+    result = cli(*REPLAY, "--all", "-o", "json")
 
-    assert (shown.code, counts(shown.json)) == (1, [1, 0, 3])
-    assert shown.json["causes"] == {
+    assert (result.code, counts(result.json)) == (1, [1, 0, 3])
+    assert result.json["causes"] == {
         "workflow__dead__x": "message_json in its conf has no id",
         "workflow__dead__y": "its conf has no message_json",
         "a": "its run id is not that of a dead letter of its message",
     }
-    assert set(buried.replays()) == {run_id("a")}
+    assert set(dead_letter_runs.replays()) == {run_id("a")}
 
 
-def test_the_documented_commands_list_show_and_replay(cli: Cli, buried: Burying) -> None:
+def test_the_documented_commands_list_show_and_replay(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
     commands = typed("docs/dead-letters.md", "airflow-workflow dead-letters")
     message_id = commands[1][2]
-    buried.bury(message_id)
+    dead_letter_runs.bury(message_id)
 
-    shown = [cli(*each) for each in commands]
+    results = [cli(*command) for command in commands]
 
-    assert [each.code for each in shown] == [0] * len(commands)
-    assert [message_id in each.out for each in shown] == [True] * len(commands)
-    assert len(buried.replays()) == 1
+    assert [result.code for result in results] == [0] * len(commands)
+    assert [message_id in result.out for result in results] == [True] * len(commands)
+    assert len(dead_letter_runs.replays()) == 1

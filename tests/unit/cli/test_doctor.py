@@ -32,13 +32,13 @@ from airflow_provider_workflow.operators.inbox import (
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.cli.database import Database, listening
-from tests.unit.client.conftest import scripted
+from tests.unit.client.conftest import scripted_server
 from tests.unit.client.isolation import isolated
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.stores import logged_in
 from tests.unit.hooks.conftest import Connect, Variables, connect, variables
 
-__all__ = ["connect", "isolated", "scripted", "variables"]
+__all__ = ["connect", "isolated", "scripted_server", "variables"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Diagnosis:
     shown: str
 
     def __getitem__(self, check: str) -> dict[str, Any]:
-        (found,) = (each for each in self.findings if each["check"] == check)
-        return found
+        (finding,) = (finding for finding in self.findings if finding["check"] == check)
+        return finding
 
     def of(self, status: str) -> list[str]:
         """The checks that ended so."""
-        return [each["check"] for each in self.findings if each["status"] == status]
+        return [finding["check"] for finding in self.findings if finding["status"] == status]
 
 
 @dataclass
@@ -99,14 +99,14 @@ def test_a_good_connection_has_no_fault(doctor: Doctor, database: Database) -> N
     database.add_triggerer()
     database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
     database.add_dag("handle")
-    found = doctor.examine()
-    assert found.exit_code == 0
-    assert found.of("ok") == ["connection", "token", "inbox_api", "inbox orders", "triggerer", "dags"]
-    assert len(found.findings) == 6
-    assert found["token"]["detail"] == "the token was issued for external"
-    assert found["inbox orders"]["detail"] == "active; 0 available, 0 leased, 0 quarantined"
-    assert all(each["fix"] is None for each in found.findings)
-    assert "\n0 failed, 0 warnings, 6 ok\n" in found.shown
+    diagnosis = doctor.examine()
+    assert diagnosis.exit_code == 0
+    assert diagnosis.of("ok") == ["connection", "token", "inbox_api", "inbox orders", "triggerer", "dags"]
+    assert len(diagnosis.findings) == 6
+    assert diagnosis["token"]["detail"] == "the token was issued for external"
+    assert diagnosis["inbox orders"]["detail"] == "active; 0 available, 0 leased, 0 quarantined"
+    assert all(finding["fix"] is None for finding in diagnosis.findings)
+    assert "\n0 failed, 0 warnings, 6 ok\n" in diagnosis.shown
 
 
 def test_a_name_that_stdout_cannot_encode_is_escaped(doctor: Doctor, database: Database) -> None:
@@ -116,7 +116,7 @@ def test_a_name_that_stdout_cannot_encode_is_escaped(doctor: Doctor, database: D
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "check", "said"),
+    ("field", "value", "check", "text"),
     [
         ("password", "wrong-secret", "token", "(invalid_client): Unknown client or wrong secret. -> correct"),
         ("password", "demo-secret ", "token", "-> the client secret begins or ends with a space: remove"),
@@ -127,43 +127,49 @@ def test_a_name_that_stdout_cannot_encode_is_escaped(doctor: Doctor, database: D
         ("grant", "refresh_token", "user_tokens", "-> run: airflow-workflow login --conn-id workflow_"),
     ],
 )
-def test_a_wrong_field_has_its_fix(doctor: Doctor, field: str, value: str, check: str, said: str) -> None:
+def test_a_wrong_field_has_its_fix(doctor: Doctor, field: str, value: str, check: str, text: str) -> None:
     changes = {field: value} if field in ("password", "host") else {"extra": {field: value}}
-    found = doctor.examine(**changes)
-    assert (found.exit_code, found.of("failed")) == (1, [check])
-    assert said in "{detail} -> {fix}".format_map(found[check])
+    diagnosis = doctor.examine(**changes)
+    assert (diagnosis.exit_code, diagnosis.of("failed")) == (1, [check])
+    assert text in "{detail} -> {fix}".format_map(diagnosis[check])
 
 
-def test_a_scope_granted_in_part_and_a_misspelt_field(doctor: Doctor, scripted: ScriptedServer) -> None:
-    scripted.token = answer(200, {"access_token": "a", "scope": "external"})
-    scripted.answers = [answer(200, {"results": [], "next": None})]
-    urls = {"oauth_url": f"{scripted.url}/token", "scope": "external promotions:write", "tiemout": 3}
-    found = doctor.examine(urls, host=scripted.url)
-    assert found.exit_code == 0
-    assert found["token"]["status"] == "warning"
-    assert found["token"]["detail"].endswith("issued for external, not for promotions:write")
-    assert found["inbox_api"]["detail"].endswith("; there are no inboxes yet")
-    assert "connection: the field 'tiemout' of Extra has no effect; did you mean 'timeout'?" in found.shown
+def test_a_scope_granted_in_part_and_a_misspelt_field(
+    doctor: Doctor, scripted_server: ScriptedServer
+) -> None:
+    scripted_server.token = answer(200, {"access_token": "a", "scope": "external"})
+    scripted_server.answers = [answer(200, {"results": [], "next": None})]
+    urls = {"oauth_url": f"{scripted_server.url}/token", "scope": "external promotions:write", "tiemout": 3}
+    diagnosis = doctor.examine(urls, host=scripted_server.url)
+    assert diagnosis.exit_code == 0
+    assert diagnosis["token"]["status"] == "warning"
+    assert diagnosis["token"]["detail"].endswith("issued for external, not for promotions:write")
+    assert diagnosis["inbox_api"]["detail"].endswith("; there are no inboxes yet")
+    assert (
+        "connection: the field 'tiemout' of Extra has no effect; did you mean 'timeout'?" in diagnosis.shown
+    )
 
 
-def test_a_token_without_a_scope_has_the_requested_one(doctor: Doctor, scripted: ScriptedServer) -> None:
-    scripted.token = answer(200, {"access_token": "a"})
-    scripted.answers = [answer(200, {"results": [], "next": None})]
-    found = doctor.examine({"oauth_url": f"{scripted.url}/token"}, host=scripted.url)["token"]
-    assert (found["status"], found["detail"]) == ("ok", "the token was issued for external")
+def test_a_token_without_a_scope_has_the_requested_one(
+    doctor: Doctor, scripted_server: ScriptedServer
+) -> None:
+    scripted_server.token = answer(200, {"access_token": "a"})
+    scripted_server.answers = [answer(200, {"results": [], "next": None})]
+    finding = doctor.examine({"oauth_url": f"{scripted_server.url}/token"}, host=scripted_server.url)["token"]
+    assert (finding["status"], finding["detail"]) == ("ok", "the token was issued for external")
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "text"),
     [
         ("http://no-such-host.invalid", "secrets are sent unencrypted"),
         ("https://no-such-host.invalid", "certificates are not verified"),
     ],
 )
-def test_a_service_without_tls_or_verification_is_warned_of(host: str, said: str, doctor: Doctor) -> None:
-    found = doctor.examine(host=host)
-    assert found["tls"]["status"] == "warning"
-    assert said in found["tls"]["detail"]
+def test_a_service_without_tls_or_verification_is_warned_of(host: str, text: str, doctor: Doctor) -> None:
+    diagnosis = doctor.examine(host=host)
+    assert diagnosis["tls"]["status"] == "warning"
+    assert text in diagnosis["tls"]["detail"]
 
 
 def test_a_check_that_breaks_is_a_finding_that_quotes_nothing(
@@ -176,10 +182,10 @@ def test_a_check_that_breaks_is_a_finding_that_quotes_nothing(
     monkeypatch.setattr(module, "OF_CONNECTION", (_first, _first))
     monkeypatch.setattr(module, "OF_AIRFLOW", (_first,))
     monkeypatch.setattr(module, "NEEDED", (_first,))
-    found = doctor.examine()
-    assert found.exit_code == 1
-    assert [each["status"] for each in found.findings] == ["failed", "failed", "ok", "ok"]
-    assert found.findings[0]["detail"] == "the check itself failed: RuntimeError"
+    diagnosis = doctor.examine()
+    assert diagnosis.exit_code == 1
+    assert [finding["status"] for finding in diagnosis.findings] == ["failed", "failed", "ok", "ok"]
+    assert diagnosis.findings[0]["detail"] == "the check itself failed: RuntimeError"
 
 
 def test_each_connection_that_a_deployed_listener_uses_is_examined(
@@ -193,11 +199,11 @@ def test_each_connection_that_a_deployed_listener_uses_is_examined(
         arguments = {"inbox": "orders", "workflow_conn_id": conn_id, "trigger_dag_id": "handle"}
         database.deploy(listening(dag_id, **arguments))
 
-    found = doctor.examine()
+    diagnosis = doctor.examine()
 
-    assert (found.exit_code, found.of("failed")) == (1, ["token of workflow_bad"])
-    assert {"token of workflow_default", "inbox orders of workflow_default"} <= set(found.of("ok"))
-    assert named(found, "listeners") == [], "each inbox has the listener of its own connection"
+    assert (diagnosis.exit_code, diagnosis.of("failed")) == (1, ["token of workflow_bad"])
+    assert {"token of workflow_default", "inbox orders of workflow_default"} <= set(diagnosis.of("ok"))
+    assert findings_of(diagnosis, "listeners") == [], "each inbox has the listener of its own connection"
     alone = doctor.examine(None, "--inbox", "orders")
     assert (alone.exit_code, "token" in alone.of("ok")) == (0, True)
 
@@ -211,17 +217,17 @@ def test_a_database_out_of_reach_is_skipped_which_is_no_success_unless_it_is_lef
 
     monkeypatch.setattr(airflow_internals, "database_session", fail)
 
-    found = doctor.examine(None, *arguments)
+    diagnosis = doctor.examine(None, *arguments)
 
-    assert found.exit_code == (0 if arguments else 1)
-    assert found.of("skipped") == ([] if arguments else ["database"])
-    assert (found.of("failed"), "inbox orders" in found.of("ok")) == ([], True)
-    assert "a-secret" not in found.shown
-    assert named(found, "listeners") == [], "it is unknown whether a DAG listens"
+    assert diagnosis.exit_code == (0 if arguments else 1)
+    assert diagnosis.of("skipped") == ([] if arguments else ["database"])
+    assert (diagnosis.of("failed"), "inbox orders" in diagnosis.of("ok")) == ([], True)
+    assert "a-secret" not in diagnosis.shown
+    assert findings_of(diagnosis, "listeners") == [], "it is unknown whether a DAG listens"
     if not arguments:
-        assert found["database"]["detail"] == "it cannot be read from here: OSError"
-        assert "(--no-airflow)" in found["database"]["fix"]
-        assert "\n0 failed, 0 warnings, 1 skipped, 4 ok\n" in found.shown
+        assert diagnosis["database"]["detail"] == "it cannot be read from here: OSError"
+        assert "(--no-airflow)" in diagnosis["database"]["fix"]
+        assert "\n0 failed, 0 warnings, 1 skipped, 4 ok\n" in diagnosis.shown
 
 
 @pytest.mark.usefixtures("database")
@@ -232,11 +238,11 @@ def test_a_database_that_sqlalchemy_cannot_query_is_skipped_too(
     settings.Session.remove()
     settings.Session.configure(bind=create_engine(f"sqlite:///{tmp_path}/{path}"))
 
-    found = doctor.examine()
+    diagnosis = doctor.examine()
 
-    assert (found.of("skipped"), found.of("failed")) == (["database"], [])
-    assert found["database"]["detail"] == "it cannot be read from here: OperationalError"
-    assert "a-secret" not in found.shown
+    assert (diagnosis.of("skipped"), diagnosis.of("failed")) == (["database"], [])
+    assert diagnosis["database"]["detail"] == "it cannot be read from here: OperationalError"
+    assert "a-secret" not in diagnosis.shown
 
 
 def test_deployed_dags_that_cannot_be_read_are_a_failure(
@@ -244,14 +250,14 @@ def test_deployed_dags_that_cannot_be_read_are_a_failure(
 ) -> None:
     monkeypatch.setattr(module, "inbox_uses", lambda session: [][1])
 
-    found = doctor.examine()
+    diagnosis = doctor.examine()
 
-    assert (found.exit_code, found.of("failed")) == (1, ["dags"])
-    assert found["dags"]["detail"] == "the deployed DAGs cannot be read: IndexError"
+    assert (diagnosis.exit_code, diagnosis.of("failed")) == (1, ["dags"])
+    assert diagnosis["dags"]["detail"] == "the deployed DAGs cannot be read: IndexError"
 
 
 @pytest.mark.parametrize(
-    ("argument", "value", "said"),
+    ("argument", "value", "text"),
     [
         ("retries", 0, "it has no retries: each transient error fails its run -> remove retries=0"),
         ("pool", "nope", "its pool 'nope' does not exist: it never starts -> create it (airflow pools set"),
@@ -261,7 +267,7 @@ def test_deployed_dags_that_cannot_be_read_are_a_failure(
 )
 @pytest.mark.parametrize("is_mapped", [False, True])
 def test_an_argument_of_airflow_that_keeps_a_listener_from_its_work_is_warned_of(
-    doctor: Doctor, database: Database, is_mapped: bool, argument: str, value: Any, said: str
+    doctor: Doctor, database: Database, is_mapped: bool, argument: str, value: Any, text: str
 ) -> None:
     arguments = {"task_id": "start", "trigger_dag_id": "handle"}
     with DAG("listen", schedule=None, default_args={argument: value}) as dag:
@@ -272,21 +278,21 @@ def test_an_argument_of_airflow_that_keeps_a_listener_from_its_work_is_warned_of
     database.deploy(dag)
     database.add_dag("handle")
 
-    found = doctor.examine()
+    diagnosis = doctor.examine()
 
-    assert (found.exit_code, found["task listen.start"]["status"]) == (0, "warning")
-    assert said in "{detail} -> {fix}".format_map(found["task listen.start"])
+    assert (diagnosis.exit_code, diagnosis["task listen.start"]["status"]) == (0, "warning")
+    assert text in "{detail} -> {fix}".format_map(diagnosis["task listen.start"])
 
 
 @pytest.mark.specification("2.2 initialization_failure")
 def test_an_inbox_that_failed_to_initialize(doctor: Doctor) -> None:
     inbox_id = doctor.emulator.open_inbox("orders")
     doctor.emulator.store.inboxes.force(inbox_id, "initialization_failure", "subscribe_failed")
-    found = doctor.examine()
-    assert found.of("failed") == ["inbox orders"]
-    assert found["inbox orders"]["detail"] == "failed to initialize (subscribe_failed)"
+    diagnosis = doctor.examine()
+    assert diagnosis.of("failed") == ["inbox orders"]
+    assert diagnosis["inbox orders"]["detail"] == "failed to initialize (subscribe_failed)"
     fix = "delete it (airflow-workflow inbox delete orders), and create it again"
-    assert found["inbox orders"]["fix"] == fix
+    assert diagnosis["inbox orders"]["fix"] == fix
 
 
 @pytest.mark.parametrize(
@@ -309,11 +315,11 @@ def test_a_paused_inbox_has_the_fix_of_its_reason_with_a_command_that_can_be_pas
 ) -> None:
     inbox_id = doctor.emulator.open_inbox("my {orders}")
     doctor.emulator.store.inboxes.force(inbox_id, "paused", reason)
-    found = doctor.examine(None, "--inbox", "my {orders}")["inbox my {orders}"]
-    assert found["status"] == status
-    assert found["detail"].startswith(f"paused ({reason or 'no reason given'}): new events are dropped")
-    assert fix in found["fix"].lower()
-    assert "airflow-workflow inbox resume 'my {orders}'" in found["fix"]
+    finding = doctor.examine(None, "--inbox", "my {orders}")["inbox my {orders}"]
+    assert finding["status"] == status
+    assert finding["detail"].startswith(f"paused ({reason or 'no reason given'}): new events are dropped")
+    assert fix in finding["fix"].lower()
+    assert "airflow-workflow inbox resume 'my {orders}'" in finding["fix"]
 
 
 @pytest.mark.parametrize(
@@ -324,10 +330,10 @@ def test_an_inbox_on_its_way_or_in_a_state_of_a_newer_service_is_a_warning(
     doctor: Doctor, status: str, fix: str | None
 ) -> None:
     doctor.emulator.store.inboxes.find("orders").status = status
-    found = doctor.examine()
-    assert (found.exit_code, found["inbox orders"]["status"]) == (0, "warning")
-    assert found["inbox orders"]["detail"].startswith(status)
-    assert fix is None or found["inbox orders"]["fix"].startswith(fix)
+    diagnosis = doctor.examine()
+    assert (diagnosis.exit_code, diagnosis["inbox orders"]["status"]) == (0, "warning")
+    assert diagnosis["inbox orders"]["detail"].startswith(status)
+    assert fix is None or diagnosis["inbox orders"]["fix"].startswith(fix)
 
 
 @pytest.mark.parametrize("seconds_ago", [None, 7300])
@@ -336,21 +342,21 @@ def test_no_living_triggerer_is_a_fault_only_where_triggers_wait(
 ) -> None:
     if seconds_ago is not None:
         database.add_triggerer(seconds_ago=seconds_ago)
-    said = "none is running" if seconds_ago is None else "the last heartbeat is 2 h old"
+    heartbeat = "none is running" if seconds_ago is None else "the last heartbeat is 2 h old"
     for waiting, status in ((0, "warning"), (1, "failed")):
         monkeypatch.setattr(module.airflow_internals, "count_triggers", lambda _, waiting=waiting: waiting)
-        found = doctor.examine()["triggerer"]
-        assert found["status"] == status
-        text = f"no triggerer is alive: {said}; waiting triggers of this provider: {waiting}"
-        assert found["detail"] == text
-        assert found["fix"].startswith("start one: airflow triggerer")
+        finding = doctor.examine()["triggerer"]
+        assert finding["status"] == status
+        text = f"no triggerer is alive: {heartbeat}; waiting triggers of this provider: {waiting}"
+        assert finding["detail"] == text
+        assert finding["fix"].startswith("start one: airflow triggerer")
 
 
 def test_all_that_is_wrong_with_a_connection_is_named_at_once(doctor: Doctor) -> None:
-    found = doctor.examine({"oauth_url": "", "timeout": "soon", "grant": "any"}, password="")
-    assert found.of("failed") == ["connection"]
+    diagnosis = doctor.examine({"oauth_url": "", "timeout": "soon", "grant": "any"}, password="")
+    assert diagnosis.of("failed") == ["connection"]
     assert all(
-        name in found["connection"]["detail"] for name in ("password", "oauth_url", "timeout", "grant")
+        name in diagnosis["connection"]["detail"] for name in ("password", "oauth_url", "timeout", "grant")
     )
     nowhere = doctor.examine(None, "--conn-id", "nowhere")
     assert nowhere.of("failed") == ["connection"]
@@ -360,11 +366,11 @@ def test_all_that_is_wrong_with_a_connection_is_named_at_once(doctor: Doctor) ->
 def test_people_get_lines_and_scripts_get_lists_of_findings(
     doctor: Doctor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = doctor.examine(password="wrong-secret")
-    assert found.exit_code == 1
-    assert found["token"]["detail"] in found.shown
-    assert found["token"]["fix"] in found.shown
-    for finding in found.findings:
+    diagnosis = doctor.examine(password="wrong-secret")
+    assert diagnosis.exit_code == 1
+    assert diagnosis["token"]["detail"] in diagnosis.shown
+    assert diagnosis["token"]["fix"] in diagnosis.shown
+    for finding in diagnosis.findings:
         assert list(finding) == ["check", "status", "detail", "fix"]
         assert finding["status"] in ("ok", "warning", "failed")
 
@@ -380,27 +386,27 @@ def test_messages_in_quarantine_are_counted(doctor: Doctor) -> None:
     doctor.emulator.store.messages.lease(inbox_id, 300, 100)
     doctor.emulator.store.messages.expire(inbox_id)
     doctor.emulator.put("orders", "a live one")
-    found = doctor.examine()
-    assert found.exit_code == 0
-    assert found["inbox orders"]["status"] == "warning"
-    assert found["inbox orders"]["detail"] == "active; 1 available, 0 leased, 4 quarantined"
-    assert "inbox messages orders --status quarantined" in found["inbox orders"]["fix"]
+    diagnosis = doctor.examine()
+    assert diagnosis.exit_code == 0
+    assert diagnosis["inbox orders"]["status"] == "warning"
+    assert diagnosis["inbox orders"]["detail"] == "active; 1 available, 0 leased, 4 quarantined"
+    assert "inbox messages orders --status quarantined" in diagnosis["inbox orders"]["fix"]
 
 
 def test_messages_with_a_high_delivery_count_are_counted(doctor: Doctor) -> None:
     doctor.emulator.put("orders", "n", attributes={"lease_count": 3})
     doctor.emulator.put("orders", "m", attributes={"lease_count": 2})
-    found = doctor.examine()
-    assert found["inbox orders"]["status"] == "warning"
-    assert found["inbox orders"]["detail"].endswith("; 1 have a delivery count of 3 or more")
-    assert "the log of the listener has the error" in found["inbox orders"]["fix"]
+    diagnosis = doctor.examine()
+    assert diagnosis["inbox orders"]["status"] == "warning"
+    assert diagnosis["inbox orders"]["detail"].endswith("; 1 have a delivery count of 3 or more")
+    assert "the log of the listener has the error" in diagnosis["inbox orders"]["fix"]
 
 
 def test_an_inbox_that_is_not_there(doctor: Doctor) -> None:
-    found = doctor.examine(None, "--inbox", "oders")
-    assert found.of("failed") == ["inbox oders"]
-    assert found["inbox oders"]["detail"] == "it does not exist; did you mean 'orders'?"
-    assert "airflow-workflow inbox ensure oders" in found["inbox oders"]["fix"]
+    diagnosis = doctor.examine(None, "--inbox", "oders")
+    assert diagnosis.of("failed") == ["inbox oders"]
+    assert diagnosis["inbox oders"]["detail"] == "it does not exist; did you mean 'orders'?"
+    assert "airflow-workflow inbox ensure oders" in diagnosis["inbox oders"]["fix"]
 
 
 def test_an_account_of_many_inboxes_is_examined_in_part(
@@ -410,11 +416,11 @@ def test_an_account_of_many_inboxes_is_examined_in_part(
     for name in ("a", "b", "c"):
         inbox = doctor.emulator.open_inbox(name)
     doctor.emulator.store.inboxes.force(inbox, "paused", "abandoned")
-    found = doctor.examine()
-    assert found.of("failed") == ["inbox c"]
-    assert found["inboxes"]["status"] == "warning"
-    assert found["inboxes"]["detail"] == "messages of 2 more were not counted"
-    assert sum(each["check"].startswith("inbox ") for each in found.findings) == 3
+    diagnosis = doctor.examine()
+    assert diagnosis.of("failed") == ["inbox c"]
+    assert diagnosis["inboxes"]["status"] == "warning"
+    assert diagnosis["inboxes"]["detail"] == "messages of 2 more were not counted"
+    assert sum(finding["check"].startswith("inbox ") for finding in diagnosis.findings) == 3
 
 
 def test_an_inbox_of_many_messages_is_counted_in_part_and_says_so(
@@ -423,15 +429,15 @@ def test_an_inbox_of_many_messages_is_counted_in_part_and_says_so(
     monkeypatch.setattr(module, "MAX_EXAMINED_PAGES", 2)
     doctor.emulator.store.configure(page_size=2)
     doctor.emulator.put("orders", *range(5))
-    found = doctor.examine()["inbox orders"]
-    assert found["detail"] == "active; 4 available, 0 leased, 0 quarantined, among the first 4"
+    finding = doctor.examine()["inbox orders"]
+    assert finding["detail"] == "active; 4 available, 0 leased, 0 quarantined, among the first 4"
 
 
 def test_a_listing_that_fails_does_not_end_the_diagnosis(doctor: Doctor) -> None:
     doctor.emulator.fault("status", operation="list_messages", status=500, times=None)
-    found = doctor.examine()
-    assert found.of("failed") == ["inbox orders"]
-    assert found["triggerer"]["status"] == "warning"
+    diagnosis = doctor.examine()
+    assert diagnosis.of("failed") == ["inbox orders"]
+    assert diagnosis["triggerer"]["status"] == "warning"
 
 
 @pytest.mark.parametrize("life", [36000, -60])
@@ -441,34 +447,34 @@ def test_no_token_of_a_user_is_printed_or_logged(
     caplog.set_level(logging.DEBUG)
     VariableStore(doctor.connect(USER).settings).write(logged_in(doctor.emulator, life))
 
-    found = doctor.examine(USER)
+    diagnosis = doctor.examine(USER)
 
     tokens = doctor.emulator.store.tokens
-    assert "inbox_api" in found.of("ok")
-    shown = found.shown + caplog.text
-    assert [token for token in (*tokens.issued, *tokens.refresh_tokens) if token in shown] == []
+    assert "inbox_api" in diagnosis.of("ok")
+    output = diagnosis.shown + caplog.text
+    assert [token for token in (*tokens.issued, *tokens.refresh_tokens) if token in output] == []
 
 
-def named(found: Diagnosis, what: str) -> list[str]:
-    return [each["check"] for each in found.findings if each["check"].split()[0] == what]
+def findings_of(diagnosis: Diagnosis, prefix: str) -> list[str]:
+    return [finding["check"] for finding in diagnosis.findings if finding["check"].split()[0] == prefix]
 
 
 def test_living_triggerers_are_counted(doctor: Doctor, database: Database) -> None:
     database.add_triggerer(seconds_ago=3600)
     database.add_triggerer(seconds_ago=0, state="success")
     database.add_triggerer()
-    found = doctor.examine()["triggerer"]
-    assert (found["status"], found["detail"]) == ("ok", "1 alive")
+    finding = doctor.examine()["triggerer"]
+    assert (finding["status"], finding["detail"]) == ("ok", "1 alive")
 
 
 def test_a_dag_file_that_cannot_be_imported_is_named(doctor: Doctor, database: Database) -> None:
     with create_session() as session:
         session.add(ParseImportError(filename="dags/broken.py", bundle_name="tests", stacktrace="a secret"))
-    found = doctor.examine()
-    assert found["dag files"]["status"] == "warning"
-    assert found["dag files"]["detail"] == "cannot be imported: dags/broken.py"
-    assert "airflow dags list-import-errors" in found["dag files"]["fix"]
-    assert "a secret" not in found.shown
+    diagnosis = doctor.examine()
+    assert diagnosis["dag files"]["status"] == "warning"
+    assert diagnosis["dag files"]["detail"] == "cannot be imported: dags/broken.py"
+    assert "airflow dags list-import-errors" in diagnosis["dag files"]["fix"]
+    assert "a secret" not in diagnosis.shown
 
 
 def test_the_newest_version_of_a_dag_counts(doctor: Doctor, database: Database) -> None:
@@ -511,9 +517,13 @@ def test_a_dag_that_cannot_run_has_its_fix(
     if columns is not None:
         database.change(dag_id, **columns)
 
-    found = doctor.examine()[f"{role} {dag_id}"]
+    diagnosis = doctor.examine()[f"{role} {dag_id}"]
 
-    assert (found["status"], detail in found["detail"], fix in found["fix"]) == (status, True, True)
+    assert (diagnosis["status"], detail in diagnosis["detail"], fix in diagnosis["fix"]) == (
+        status,
+        True,
+        True,
+    )
 
 
 def test_an_inbox_that_does_not_exist_fails_with_the_name_that_was_meant(
@@ -521,13 +531,13 @@ def test_an_inbox_that_does_not_exist_fails_with_the_name_that_was_meant(
 ) -> None:
     database.add_dag("handle")
     database.deploy(listening("listen", inbox="order", trigger_dag_id="handle"))
-    found = doctor.examine()
-    assert found.of("failed") == ["listener listen"]
-    assert found["listener listen"]["detail"] == (
+    diagnosis = doctor.examine()
+    assert diagnosis.of("failed") == ["listener listen"]
+    assert diagnosis["listener listen"]["detail"] == (
         "it listens to the inbox 'order', which does not exist; did you mean 'orders'?"
     )
-    assert "airflow-workflow inbox ensure order" in found["listener listen"]["fix"]
-    assert found["listeners of orders"]["status"] == "warning"
+    assert "airflow-workflow inbox ensure order" in diagnosis["listener listen"]["fix"]
+    assert diagnosis["listeners of orders"]["status"] == "warning"
 
 
 def test_a_listener_of_a_connection_known_at_run_time_or_of_an_id_in_upper_case_is_sound(
@@ -539,17 +549,17 @@ def test_a_listener_of_a_connection_known_at_run_time_or_of_an_id_in_upper_case_
     database.deploy(listening("upper", inbox=inbox_id, trigger_dag_id="handle"))
     template = "{{ var.value.c }}"
     database.deploy(listening("any", inbox="elsewhere", workflow_conn_id=template, trigger_dag_id="handle"))
-    found = doctor.examine()
-    assert (found.of("failed"), found.of("warning")) == ([], [])
+    diagnosis = doctor.examine()
+    assert (diagnosis.of("failed"), diagnosis.of("warning")) == ([], [])
 
 
 def test_two_listeners_of_one_inbox_are_warned_of(doctor: Doctor, database: Database) -> None:
     database.add_dag("handle")
     database.deploy(listening("first", inbox="orders", trigger_dag_id="handle"))
     database.deploy(listening("second", inbox=doctor.emulator.open_inbox("orders"), trigger_dag_id="handle"))
-    found = doctor.examine()
-    assert found["listeners of orders"]["status"] == "warning"
-    assert found["listeners of orders"]["detail"].startswith("first and second: ")
+    diagnosis = doctor.examine()
+    assert diagnosis["listeners of orders"]["status"] == "warning"
+    assert diagnosis["listeners of orders"]["detail"].startswith("first and second: ")
 
 
 def test_a_dag_of_another_connection_or_inbox_is_none_of_these(doctor: Doctor, database: Database) -> None:
@@ -557,13 +567,16 @@ def test_a_dag_of_another_connection_or_inbox_is_none_of_these(doctor: Doctor, d
     database.deploy(listening("other_conn", inbox="orders", workflow_conn_id=conn_id, trigger_dag_id="x"))
     database.deploy(listening("other_inbox", inbox="invoices", trigger_dag_id="y"))
     database.deploy(listening("gone", inbox="orders", trigger_dag_id="z"), is_stale=True)
-    found = doctor.examine(None, "--inbox", "orders")
-    assert (named(found, "listener"), named(found, "target")) == (["listener other_conn"], [])
-    assert f"{conn_id}', which does not exist; did you mean 'workflow_default'?" in found.shown
-    assert found["listeners of orders"]["detail"] == "no DAG of this Airflow listens to it"
-    assert "@inbox_dag" in found["listeners of orders"]["fix"]
+    diagnosis = doctor.examine(None, "--inbox", "orders")
+    assert (findings_of(diagnosis, "listener"), findings_of(diagnosis, "target")) == (
+        ["listener other_conn"],
+        [],
+    )
+    assert f"{conn_id}', which does not exist; did you mean 'workflow_default'?" in diagnosis.shown
+    assert diagnosis["listeners of orders"]["detail"] == "no DAG of this Airflow listens to it"
+    assert "@inbox_dag" in diagnosis["listeners of orders"]["fix"]
     doctor.emulator.open_inbox("invoices")
-    assert named(doctor.examine(), "target") == ["target y"]
+    assert findings_of(doctor.examine(), "target") == ["target y"]
 
 
 def test_subclasses_mapped_tasks_and_templates_are_found(doctor: Doctor, database: Database) -> None:
@@ -577,10 +590,10 @@ def test_subclasses_mapped_tasks_and_templates_are_found(doctor: Doctor, databas
         )
         WorkflowAcknowledgeOperator(task_id="end", lease={"lease_id": "x"})
     database.deploy(dag)
-    found = doctor.examine()
-    assert found["dags"]["detail"].endswith("listener many")
-    assert named(found, "target") == ["target handle"]
-    assert named(found, "listeners") == [], "it may be the listener of any inbox"
+    diagnosis = doctor.examine()
+    assert diagnosis["dags"]["detail"].endswith("listener many")
+    assert findings_of(diagnosis, "target") == ["target handle"]
+    assert findings_of(diagnosis, "listeners") == [], "it may be the listener of any inbox"
 
 
 def test_a_dag_that_is_scheduled_on_a_watched_asset_is_found(doctor: Doctor, database: Database) -> None:
@@ -588,6 +601,6 @@ def test_a_dag_that_is_scheduled_on_a_watched_asset_is_found(doctor: Doctor, dat
     asset = create_asset(inbox="orders", watchers=[AssetWatcher(name="orders", trigger=trigger)])
     database.deploy(DAG("noticed", schedule=(asset & create_asset(inbox="else"))))
     database.deploy(listening("listen", inbox="orders", trigger_dag_id="noticed"))
-    found = doctor.examine()
-    assert found["dags"]["detail"].endswith("listener listen, target noticed, listener noticed")
-    assert named(found, "listeners") == [], "a watcher that only tells of messages leases none"
+    diagnosis = doctor.examine()
+    assert diagnosis["dags"]["detail"].endswith("listener listen, target noticed, listener noticed")
+    assert findings_of(diagnosis, "listeners") == [], "a watcher that only tells of messages leases none"

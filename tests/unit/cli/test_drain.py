@@ -23,7 +23,7 @@ def handle(database: Database) -> Database:
 
 
 def states(emulator: EmulatorServer) -> dict[str, str]:
-    return {each["id"]: each["status"] for each in emulator.summary("orders")["messages"]}
+    return {message["id"]: message["status"] for message in emulator.summary("orders")["messages"]}
 
 
 def counts(result: Any) -> list[int]:
@@ -36,13 +36,13 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     steps: list[Any] = []
     start = trigger_dag.trigger_dag
 
-    def stepping(dag_id: str, **given: Any) -> Any:
+    def stepping(dag_id: str, **kwargs: Any) -> Any:
         step = steps.pop(0) if steps else None
         if isinstance(step, BaseException):
             raise step
         if step is not None:
             step()
-        return start(dag_id, **given)
+        return start(dag_id, **kwargs)
 
     monkeypatch.setattr(trigger_dag, "trigger_dag", stepping)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
@@ -55,30 +55,30 @@ def test_no_more_messages_are_leased_than_there_is_room_for_and_one_task_may_han
     put(emulator, "a", "b", "c", "d")
     more = ("--max-unfinished-runs", "2", "-o", "json")
 
-    shown = cli(*DRAIN, *more)
-    assert (shown.code, counts(shown.json)) == (0, [2, 0, 0])
-    assert "max_unfinished_runs is reached" in shown.err
+    result = cli(*DRAIN, *more)
+    assert (result.code, counts(result.json)) == (0, [2, 0, 0])
+    assert "max_unfinished_runs is reached" in result.err
     assert counts(cli(*DRAIN, *more).json) == [0, 0, 0]
     assert emulator.count("release") == 0
     handle.end_runs("handle")
-    shown = cli(*DRAIN, *more, "--max-messages", "1")
-    assert counts(shown.json) == [1, 0, 0]
-    assert "the limit of messages or of 10 minutes is reached" in shown.err
+    result = cli(*DRAIN, *more, "--max-messages", "1")
+    assert counts(result.json) == [1, 0, 0]
+    assert "the limit of messages or of 10 minutes is reached" in result.err
 
 
 def test_people_see_a_table_of_the_outcomes_and_why_it_ended(cli: Cli, emulator: EmulatorServer) -> None:
     put(emulator, "a", "b")
 
-    shown = cli(*DRAIN)
+    result = cli(*DRAIN)
 
-    assert [[cell.strip() for cell in line.split("|")] for line in shown.out.splitlines()[2:]] == [
+    assert [[cell.strip() for cell in line.split("|")] for line in result.out.splitlines()[2:]] == [
         ["started", "2", "a"],
         ["existing", "0", ""],
         ["repeated", "0", ""],
         ["rejected", "0", ""],
         ["dead_lettered", "0", ""],
     ]
-    assert (shown.code, shown.err) == (0, "Inbox orders: the inbox has no more messages.\n")
+    assert (result.code, result.err) == (0, "Inbox orders: the inbox has no more messages.\n")
 
 
 def test_a_rejected_message_is_named_and_holds_up_no_other(
@@ -87,10 +87,10 @@ def test_a_rejected_message_is_named_and_holds_up_no_other(
     put(emulator, "good", "bad", "other")
     at_start += [None, ValueError("Invalid input for param x: 'a value' is too long")]
 
-    shown = cli(*DRAIN, "-o", "json")
+    result = cli(*DRAIN, "-o", "json")
 
-    assert (shown.code, counts(shown.json)) == (1, [2, 0, 1])
-    assert "bad: ValueError: param x" in shown.err
+    assert (result.code, counts(result.json)) == (1, [2, 0, 1])
+    assert "bad: ValueError: param x" in result.err
     assert states(emulator) == {"good": "acked", "bad": "leased", "other": "acked"}
 
 
@@ -100,9 +100,9 @@ def test_where_the_dag_goes_away_what_was_not_started_is_given_back(
     put(emulator, "a", "b", "c")
     at_start += [None, lambda: delete_dag("handle")]
 
-    shown = cli(*DRAIN, "-o", "json")
+    result = cli(*DRAIN, "-o", "json")
 
-    assert (shown.code, counts(shown.json)) == (3, [1, 0, 0])
+    assert (result.code, counts(result.json)) == (3, [1, 0, 0])
     # Released, the rejected message would lose a delivery to the next attempt.
     assert states(emulator) == {"a": "acked", "b": "leased", "c": "available"}
 
@@ -113,7 +113,7 @@ def test_an_inbox_that_is_paused_and_empty_is_a_fault_unless_a_user_has_paused_i
 ) -> None:
     emulator.store.inboxes.force(emulator.open_inbox("orders"), "paused", reason)
 
-    shown = cli(*DRAIN)
+    result = cli(*DRAIN)
 
-    assert shown.code == code
-    assert reason in shown.err
+    assert result.code == code
+    assert reason in result.err

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 
 
 def test_messages_are_put_at_an_address_without_a_connection(
@@ -22,10 +22,10 @@ def test_messages_are_put_at_an_address_without_a_connection(
 def test_what_is_no_json_is_wrong_usage_and_puts_nothing(cli: Cli, emulator: EmulatorServer) -> None:
     emulator.open_inbox("orders")
 
-    shown = cli("put", "orders", '{"n": 1}', "{n: 2}")
+    result = cli("put", "orders", '{"n": 1}', "{n: 2}")
 
-    assert shown.code == 2
-    assert "'{n: 2}' is not JSON" in shown.err
+    assert result.code == 2
+    assert "'{n: 2}' is not JSON" in result.err
     assert emulator.summary("orders")["messages"] == []
 
 
@@ -35,10 +35,10 @@ def test_a_number_that_is_not_json_is_named_and_puts_nothing(
 ) -> None:
     emulator.open_inbox("orders")
 
-    shown = cli("put", "orders", f'{{"n": {number}}}')
+    result = cli("put", "orders", f'{{"n": {number}}}')
 
-    assert shown.code == 2
-    assert f"is not JSON ({number} is not a number of JSON)" in shown.err
+    assert result.code == 2
+    assert f"is not JSON ({number} is not a number of JSON)" in result.err
     assert emulator.summary("orders")["messages"] == []
 
 
@@ -52,10 +52,10 @@ def test_a_number_beyond_the_largest_one_is_put_as_json(cli: Cli) -> None:
 def test_what_a_paused_inbox_drops_is_a_fault(cli: Cli, emulator: EmulatorServer) -> None:
     emulator.store.inboxes.force(emulator.open_inbox("orders"), "paused", "user")
 
-    shown = cli("put", "orders", "1", "2", "-o", "json")
+    result = cli("put", "orders", "1", "2", "-o", "json")
 
-    assert (shown.code, shown.json["dropped"]) == (1, 2)
-    assert "the inbox is paused" in shown.err
+    assert (result.code, result.json["dropped"]) == (1, 2)
+    assert "the inbox is paused" in result.err
     assert cli("put", "orders", "1").out == ""
 
 
@@ -68,14 +68,14 @@ def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> 
     other = cli("put", "orders", "1", "--url", f"{emulator.base_url}/v2")
     assert (other.code, "/v2/_emulator/messages is not an emulator" in other.err) == (1, True)
 
-    shown = cli("put", "orders", "1")
-    assert (shown.code, "no inbox 'orders'" in shown.err) == (3, True)
+    result = cli("put", "orders", "1")
+    assert (result.code, "no inbox 'orders'" in result.err) == (3, True)
 
 
 def test_an_answer_to_put_is_read_in_part_only_and_may_be_of_another_server(cli: Cli) -> None:
-    large, other, refused = {"ids": [], "rest": "x" * 17_000_000}, {"n": 1}, {"errors": [{"detail": "no"}]}
+    large, other, error = {"ids": [], "rest": "x" * 17_000_000}, {"n": 1}, {"errors": [{"detail": "no"}]}
     with ScriptedServer() as server:
-        server.answers = [answer(200, large), answer(400, other), answer(400, refused)]
-        said = [cli("put", "orders", "1", "--url", server.url).err for _ in server.answers]
-    assert ["is not an emulator" in each for each in said] == [True, True, False]
-    assert "nothing was put: no" in said[-1]
+        server.answers = [answer(200, large), answer(400, other), answer(400, error)]
+        errors = [cli("put", "orders", "1", "--url", server.url).err for _ in server.answers]
+    assert ["is not an emulator" in text for text in errors] == [True, True, False]
+    assert "nothing was put: no" in errors[-1]

@@ -138,7 +138,7 @@ def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: Emula
 
 @pytest.mark.specification("14.3 state")
 @pytest.mark.parametrize(
-    ("pasted", "said"),
+    ("pasted", "text"),
     [
         ("", "No URL was pasted. Run"),
         ("?code=c&state=x{state}", "state is not the one that was sent"),
@@ -159,11 +159,11 @@ def test_the_url_is_the_authorization_page_s(terminal: Terminal, emulator: Emula
     ],
 )
 def test_what_is_pasted_is_checked_before_anything_is_sent(
-    pasted: str, said: str, terminal: Terminal, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
+    pasted: str, text: str, terminal: Terminal, emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     terminal.paste = lambda _: pasted.format(state=terminal.query["state"])
     assert terminal.login() == 1
-    assert said in terminal.err
+    assert text in terminal.err
     assert "unexpected" not in terminal.err
     assert emulator.count("token") == 0
     assert terminal.code not in terminal.err + caplog.text
@@ -184,7 +184,7 @@ def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer)
 
 
 @pytest.mark.parametrize(
-    ("extra", "arguments", "exit_code", "said"),
+    ("extra", "arguments", "exit_code", "text"),
     [
         ({"grant": "client_credentials"}, [], 5, "grant is client_credentials (set it to refresh_token"),
         ({}, ["--scope", "workflow"], 5, "scope needs external"),
@@ -192,10 +192,10 @@ def test_a_code_that_came_too_late(terminal: Terminal, emulator: EmulatorServer)
     ],
 )
 def test_what_is_wrong_is_named_with_its_fix_before_anything_is_sent(
-    extra: dict[str, str], arguments: list[str], exit_code: int, said: str, terminal: Terminal
+    extra: dict[str, str], arguments: list[str], exit_code: int, text: str, terminal: Terminal
 ) -> None:
     assert terminal.login(*arguments, extra=extra) == exit_code
-    assert said in terminal.err
+    assert text in terminal.err
     assert terminal.out == ""
     assert terminal.emulator.requests == []
 
@@ -230,6 +230,6 @@ def test_nothing_secret_is_printed_or_logged(
     assert stored is not None
     secrets = [terminal.code, stored.access_token, stored.refresh_token, emulator.client_secret]
     ours = (record.getMessage() for record in caplog.records if record.name.startswith("airflow"))
-    shown = terminal.out + terminal.err + "\n".join(ours)
-    assert [secret for secret in secrets if secret in shown] == []
+    output = terminal.out + terminal.err + "\n".join(ours)
+    assert [secret for secret in secrets if secret in output] == []
     assert terminal.query["state"] not in terminal.err

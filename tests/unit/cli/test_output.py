@@ -29,12 +29,12 @@ from tests.marks import Marks
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import Database
 from tests.unit.cli.test_tree import PATHS
-from tests.unit.client.conftest import closed_port, scripted
+from tests.unit.client.conftest import closed_port, scripted_server
 from tests.unit.client.isolation import isolated
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.documents import ROOT
 
-__all__ = ["closed_port", "isolated", "scripted"]
+__all__ = ["closed_port", "isolated", "scripted_server"]
 
 
 EVIL = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202eabc\u2028\x7f\r\nnext\0 [red]markup[/blue] :smile: %s"
@@ -46,60 +46,60 @@ FAILS = "tests.unit.cli.commands.fails"
 
 
 @pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Show:
+def show(capsys: pytest.CaptureFixture[str]) -> Show:
     """What ``output.show`` prints."""
 
-    def show(*arguments: Any) -> str:
+    def show_and_read(*arguments: Any) -> str:
         output.show(*arguments)
         text: str = capsys.readouterr().out
         return text
 
-    return show
+    return show_and_read
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_nothing_that_a_terminal_obeys_is_printed(shown: Show, form: str) -> None:
+def test_nothing_that_a_terminal_obeys_is_printed(show: Show, form: str) -> None:
     result = {"value": EVIL, "object": {EVIL: 1}}
 
-    text = shown(form, result, [result])
+    text = show(form, result, [result])
 
     assert not NOT_PRINTED.search(text)
     assert text.replace("\n", "").count("[red]markup[/blue] :smile: %s") == 2
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_value_that_is_nested_deep_can_be_printed(shown: Show, form: str) -> None:
+def test_a_value_that_is_nested_deep_can_be_printed(show: Show, form: str) -> None:
     deep = tolerant_json.decode("[" * 900 + "]" * 900)
-    text = shown(form, {"value": deep}, [{"value": deep}])
+    text = show(form, {"value": deep}, [{"value": deep}])
     if form in ("json", "yaml"):
         assert json.loads(text) == {"value": deep}
 
 
 @pytest.mark.parametrize("form", ["table", "plain"])
-def test_for_people_a_long_value_is_cut_and_a_name_like_a_number_stays(shown: Show, form: str) -> None:
-    text = shown(form, None, [{"value": "x" * 10_000}])
+def test_for_people_a_long_value_is_cut_and_a_name_like_a_number_stays(show: Show, form: str) -> None:
+    text = show(form, None, [{"value": "x" * 10_000}])
     assert text.count("x") < 400
     assert "..." in text.replace("\n", "")
     for value in ("1e3", "007"):
-        assert shown(form, None, [{"name": value}]).splitlines()[-1].strip() == value
+        assert show(form, None, [{"name": value}]).splitlines()[-1].strip() == value
 
 
 def test_no_id_is_cut_or_wrapped_however_narrow_the_terminal_is(
-    shown: Show, monkeypatch: pytest.MonkeyPatch
+    show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow.cli.simple_table.is_tty", lambda: True)
     monkeypatch.setenv("COLUMNS", "10")
     ids = [f"0b6c2c8e-7f3a-4a52-9d0b-{number:012}" for number in range(3)]
-    text = shown("table", None, [{"id": inbox_id, "why": "a long reason " * 10} for inbox_id in ids])
+    text = show("table", None, [{"id": inbox_id, "why": "a long reason " * 10} for inbox_id in ids])
     assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == ids
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_secret_that_airflow_knows_is_masked(shown: Show, form: str) -> None:
+def test_a_secret_that_airflow_knows_is_masked(show: Show, form: str) -> None:
     mask_secret("secret-of-this-test")
     value = {"deep": ["before secret-of-this-test after"]}
 
-    text = shown(form, value, [{"value": value}])
+    text = show(form, value, [{"value": value}])
 
     assert "secret-of-this-test" not in text
     assert "before *** after" in text
@@ -136,38 +136,38 @@ def test_an_error_of_no_known_type_is_a_sentence_without_secrets_and_traced_at_d
     mask_secret("secret-of-this-test")
     error = KeyError("secret-of-this-test")
     assert run(FAILS, Namespace(error=error)) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"Error: unexpected KeyError: '***' ({LOG_LEVEL}=DEBUG ")
-    assert len(told.splitlines()) == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(f"Error: unexpected KeyError: '***' ({LOG_LEVEL}=DEBUG ")
+    assert len(stderr.splitlines()) == 1
 
     monkeypatch.setenv(LOG_LEVEL, "DEBUG")
     assert run(FAILS, Namespace(error=error)) == 1
-    told = capsys.readouterr().err
-    assert "commands.py" in told
-    assert "secret-of-this-test" not in told
+    stderr = capsys.readouterr().err
+    assert "commands.py" in stderr
+    assert "secret-of-this-test" not in stderr
 
 
-def test_several_tables_are_one_below_the_other(shown: Show) -> None:
-    assert shown("plain", None, [{"a": 1}], [{"b": 2}]).splitlines() == ["a", "1", "", "b", "2"]
+def test_several_tables_are_one_below_the_other(show: Show) -> None:
+    assert show("plain", None, [{"a": 1}], [{"b": 2}]).splitlines() == ["a", "1", "", "b", "2"]
 
 
 @pytest.mark.parametrize("value", [EVIL, "\ud800", 2**70, {"a": [1, "ü"]}])
-def test_a_script_gets_every_value_as_it_was(shown: Show, value: Any) -> None:
-    assert json.loads(shown("json", {"value": value})) == {"value": value}
+def test_a_script_gets_every_value_as_it_was(show: Show, value: Any) -> None:
+    assert json.loads(show("json", {"value": value})) == {"value": value}
 
 
 @pytest.mark.parametrize("before", [None, "client"])
 def test_a_command_leaves_the_environment_as_it_was(
     monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    seen: list[str | None] = []
+    contexts: list[str | None] = []
     monkeypatch.delenv(PROCESS_CONTEXT, raising=False)
     if before is not None:
         monkeypatch.setenv(PROCESS_CONTEXT, before)
     level = os.environ.get(LOG_LEVEL)
-    monkeypatch.setattr(output, "note", lambda _: seen.append(os.environ.get(PROCESS_CONTEXT)))
+    monkeypatch.setattr(output, "note", lambda _: contexts.append(os.environ.get(PROCESS_CONTEXT)))
     assert run("tests.unit.cli.commands.chatters", Namespace()) == 0
-    assert seen == ["server"]
+    assert contexts == ["server"]
     assert (os.environ.get(PROCESS_CONTEXT), os.environ.get(LOG_LEVEL)) == (before, level)
 
 
@@ -179,8 +179,8 @@ def test_a_connection_or_a_service_that_is_not_there_is_one_sentence(
 
     away = json.dumps(emulator.connection()).replace(f":{emulator.port}", ":1")
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", away)
-    shown = cli("inbox", "list")
-    assert (shown.code, shown.out, len(shown.err.splitlines())) == (1, "", 1)
+    result = cli("inbox", "list")
+    assert (result.code, result.out, len(result.err.splitlines())) == (1, "", 1)
 
 
 def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,10 +188,10 @@ def test_a_note_has_one_line_without_secrets(capsys: pytest.CaptureFixture[str])
 
     output.note(f"refused: secret-of-this-test {EVIL}")
 
-    told = capsys.readouterr().err
-    assert told.startswith("refused: *** ")
-    assert len(told.splitlines()) == 1
-    assert not NOT_PRINTED.search(told)
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("refused: *** ")
+    assert len(stderr.splitlines()) == 1
+    assert not NOT_PRINTED.search(stderr)
 
 
 def test_every_call_has_words() -> None:
@@ -206,7 +206,7 @@ HERE = "tests.unit.cli.commands"
 
 @pytest.mark.slow
 def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "airflow_provider_workflow.cli.main", "inbox", "list"],
         cwd=ROOT,
         env={**os.environ, "AIRFLOW__CORE__UNIT_TEST_MODE": "neither"},
@@ -216,9 +216,9 @@ def test_an_airflow_that_cannot_be_loaded_is_a_sentence_too() -> None:
         check=False,
     )
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: unexpected AirflowConfigException: ")
-    assert len(done.stderr.splitlines()) == 1
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr.startswith("Error: unexpected AirflowConfigException: ")
+    assert len(process.stderr.splitlines()) == 1
 
 
 def test_an_interrupted_command_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,10 +308,10 @@ def test_every_command_is_looked_at() -> None:
 class Scene:
     """A connection whose secret is marked, and services that it may lead to."""
 
-    def __init__(self, emulator: EmulatorServer, scripted: ScriptedServer, closed_port: int) -> None:
+    def __init__(self, emulator: EmulatorServer, scripted_server: ScriptedServer, closed_port: int) -> None:
         self.marks = Marks()
         self.emulator = emulator
-        self._scripted = scripted
+        self._scripted = scripted_server
         self._nobody = f"http://127.0.0.1:{closed_port}"
         emulator.store.configure(client_secret=self.marks.new("client secret"))
         emulator.put("orders", {"n": 1})
@@ -372,7 +372,7 @@ def test_a_command_shows_no_secret(
     title: str,
     cli: Cli,
     emulator: EmulatorServer,
-    scripted: ScriptedServer,
+    scripted_server: ScriptedServer,
     closed_port: int,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
@@ -380,15 +380,15 @@ def test_a_command_shows_no_secret(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv(LOG_LEVEL, "DEBUG")
-    scene = Scene(emulator, scripted, closed_port)
+    scene = Scene(emulator, scripted_server, closed_port)
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(getattr(scene, title.replace(" ", "_"))()))
     if path[0] == "dead-letters" or path[-1] == "drain":
         database: Database = request.getfixturevalue("database")
         database.add_dag("handle")
-    shown = cli(*path, *TYPED[path])
-    assert shown.out + shown.err
-    assert ("(check Token URL, and the network" in shown.err) is (title == "nobody there")
+    result = cli(*path, *TYPED[path])
+    assert result.out + result.err
+    assert ("(check Token URL, and the network" in result.err) is (title == "nobody there")
     if "quotes" in title:
-        assert "***" in shown.out + shown.err, "what the service quoted would be seen"
-    assert scene.marks.found(shown.out + shown.err) == []
-    assert scene.marks.found(caplog.text) == []
+        assert "***" in result.out + result.err, "what the service quoted would be seen"
+    assert scene.marks.kinds_in(result.out + result.err) == []
+    assert scene.marks.kinds_in(caplog.text) == []

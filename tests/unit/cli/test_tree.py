@@ -33,11 +33,11 @@ NEVER = HEAVY | {"airflow", "rich", "yaml", "uvicorn", "starlette", "cryptograph
 
 def leaves(among: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The actions below Airflow's groups, by the words that are typed."""
-    for each in among:
-        if isinstance(each, ActionCommand):
-            yield (*path, each.name), each
+    for action in among:
+        if isinstance(action, ActionCommand):
+            yield (*path, action.name), action
         else:
-            yield from leaves(each.subcommands, (*path, each.name))
+            yield from leaves(action.subcommands, (*path, action.name))
 
 
 ACTIONS = dict(leaves(workflow_commands()[0].subcommands))
@@ -55,8 +55,8 @@ def airflow_parser() -> argparse.ArgumentParser:
 
 def children(of: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     (action,) = (a for a in of._actions if isinstance(a, argparse._SubParsersAction))
-    found: dict[str, argparse.ArgumentParser] = action.choices
-    return found
+    choices: dict[str, argparse.ArgumentParser] = action.choices
+    return choices
 
 
 def at(top: argparse.ArgumentParser, path: tuple[str, ...]) -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def actions(of: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
     }
 
 
-def described(top: argparse.ArgumentParser) -> dict[str, Any]:
+def help_of(top: argparse.ArgumentParser) -> dict[str, Any]:
     """What a parser says of each command."""
     parsers = {" ".join(path): at(top, path) for path in PATHS}
     return {
@@ -91,7 +91,7 @@ def described(top: argparse.ArgumentParser) -> dict[str, Any]:
 
 
 def test_a_command_is_the_same_in_both_ways() -> None:
-    assert described(parser()) == described(airflow_parser())
+    assert help_of(parser()) == help_of(airflow_parser())
 
 
 @pytest.mark.parametrize("path", [(), ("dead-letters",), ("inbox",)])
@@ -123,8 +123,8 @@ def test_each_command_of_a_page_is_one_of_the_tree() -> None:
 def test_help_has_every_exit_code_and_the_version_is_that_of_the_package(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = {int(number) for number in re.findall(r"\d+", EXIT_CODES)}
-    assert told == set(Exit) - {Exit.CLOSED_PIPE}
+    codes = {int(number) for number in re.findall(r"\d+", EXIT_CODES)}
+    assert codes == set(Exit) - {Exit.CLOSED_PIPE}
     with pytest.raises(SystemExit) as stopped:
         main(["--version"])
     assert stopped.value.code == 0
@@ -132,19 +132,21 @@ def test_help_has_every_exit_code_and_the_version_is_that_of_the_package(
 
 
 def test_no_help_text_is_taken_for_markup() -> None:
-    texts = [each.help for each in ACTIONS.values()]
-    texts += [arg.kwargs["help"] for each in ACTIONS.values() for arg in each.args]
+    texts = [action.help for action in ACTIONS.values()]
+    texts += [arg.kwargs["help"] for action in ACTIONS.values() for arg in action.args]
     assert [text for text in texts if "[" in text] == []
 
 
-def without(option: str) -> set[str]:
+def commands_without(option: str) -> set[str]:
     """The first words of the commands that lack an option."""
-    return {path[0] for path, each in ACTIONS.items() if not any(option in arg.flags for arg in each.args)}
+    return {
+        path[0] for path, action in ACTIONS.items() if not any(option in arg.flags for arg in action.args)
+    }
 
 
 def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format() -> None:
-    assert without("--conn-id") == set()
-    assert without("--output") == {"login"}  # which has nothing to show
+    assert commands_without("--conn-id") == set()
+    assert commands_without("--output") == {"login"}  # which has nothing to show
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.isolation import isolated
 from tests.unit.client.matrix.cells import Service
-from tests.unit.client.scripted import ScriptedServer
+from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.client.senders import SENDERS, Sender
 from tests.unit.fake_clock import FakeClock
 
@@ -63,10 +63,10 @@ def make_send(request: pytest.FixtureRequest) -> Iterator[MakeSender]:
     name = (
         getattr(request, "param", None) or list(SENDERS)[crc32(request.node.nodeid.encode()) % len(SENDERS)]
     )
-    with ExitStack() as made:
+    with ExitStack() as stack:
 
         def make(settings: Settings, **options: Any) -> Sender:
-            return made.enter_context(closing(SENDERS[name](settings, **options)))
+            return stack.enter_context(closing(SENDERS[name](settings, **options)))
 
         yield make
 
@@ -78,7 +78,7 @@ def send(make_send: MakeSender, settings: Settings) -> Sender:
 
 
 @pytest.fixture
-def scripted() -> Iterator[ScriptedServer]:
+def scripted_server() -> Iterator[ScriptedServer]:
     """A server that answers with what the test says, byte for byte."""
     with ScriptedServer() as server:
         yield server
@@ -94,6 +94,6 @@ def service() -> Iterator[Service]:
 @pytest.fixture
 def closed_port() -> Iterator[int]:
     """A port on which nobody listens, and nobody else can meanwhile."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield listener.getsockname()[1]

@@ -18,7 +18,7 @@ Reply = Answer | BaseException | Callable[[], Any]
 """An answer, an error, or a function that returns an answer."""
 
 
-class AskedError(Exception):
+class UnansweredError(Exception):
     """A request for which the test has no answer: it sees that the client sends one."""
 
 
@@ -42,7 +42,7 @@ class _WithoutNetwork(WorkflowClient):
     def exchange(self, request: Request) -> Answer:
         self.endpoint.requests.append(request)
         if not self.endpoint.replies:
-            raise AskedError
+            raise UnansweredError
         return answer_of(self.endpoint.replies.pop(0))
 
 

@@ -100,8 +100,8 @@ class _WithoutNetwork(WorkflowClient):
         reply = self.reply("\r\n".join([*lines, "", ""]).encode() + (request.body or b""))
         head, _, body = reply.partition(b"\r\n\r\n")
         first, *headers = head.decode("latin-1").split("\r\n")
-        named = (line.partition(": ") for line in headers)
-        return Answer(int(first.split()[1]), {name.lower(): value for name, _, value in named}, body)
+        fields = (line.partition(": ") for line in headers)
+        return Answer(int(first.split()[1]), {name.lower(): value for name, _, value in fields}, body)
 
 
 class StepsSender(Sender):

@@ -17,7 +17,7 @@ from airflow_provider_workflow.client import answers, api, errors, inboxes, tole
 from airflow_provider_workflow.client.http_messages import THREAD_FROM_BYTES, Answer
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 
 ODD = {"one": {"two": [{"three": 3}]}, "surrogate": "\ud800", "huge": 10**30, "empty": {}}
 
@@ -40,50 +40,54 @@ def bomb(request: pytest.FixtureRequest) -> tuple[bytes, dict[str, str]]:
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_of_a_large_answer_no_more_than_the_limit_is_read_and_it_is_not_requested_again(
-    status: int, bomb: tuple[bytes, dict[str, str]], make_send: MakeSender, scripted: ScriptedServer
+    status: int, bomb: tuple[bytes, dict[str, str]], make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [answer(status, *bomb)]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [answer(status, *bomb)]
+    send = make_send(scripted_server.settings())
     call = replace(api.get_inbox(SOME_ID), limit=1_000_000)
     send(api.app_token("external"))
     tracemalloc.start()
-    with pytest.raises(errors.WorkflowError) as raised:
+    with pytest.raises(errors.WorkflowError) as error_info:
         send(call)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5_000_000
-    assert len(scripted.requests) == 1
+    assert len(scripted_server.requests) == 1
     if status == 200:
-        assert str(raised.value) == "get_inbox: the answer is larger than 1,000,000 bytes"
-        assert isinstance(raised.value, errors.TransportError)
-        assert (raised.value.sent, raised.value.permanent) == (True, True)
+        assert str(error_info.value) == "get_inbox: the answer is larger than 1,000,000 bytes"
+        assert isinstance(error_info.value, errors.TransportError)
+        assert (error_info.value.sent, error_info.value.permanent) == (True, True)
     else:
-        assert str(raised.value).startswith(f"The request for an inbox was answered with {status}")
+        assert str(error_info.value).startswith(f"The request for an inbox was answered with {status}")
 
 
-def test_an_answer_as_large_as_the_limit_is_read(make_send: MakeSender, scripted: ScriptedServer) -> None:
+def test_an_answer_as_large_as_the_limit_is_read(
+    make_send: MakeSender, scripted_server: ScriptedServer
+) -> None:
     body = json.dumps({"id": "an-id", "status": "active", "x": "x" * 500_000}).encode()
-    scripted.answers = [answer(200, gzip.compress(body), {"Content-Encoding": "gzip"})]
-    inbox = make_send(scripted.settings())(replace(api.get_inbox(SOME_ID), limit=len(body)))
+    scripted_server.answers = [answer(200, gzip.compress(body), {"Content-Encoding": "gzip"})]
+    inbox = make_send(scripted_server.settings())(replace(api.get_inbox(SOME_ID), limit=len(body)))
     assert inbox == json.loads(body)
 
 
-def test_an_error_is_cut_before_it_is_decoded(make_send: MakeSender, scripted: ScriptedServer) -> None:
-    scripted.answers = [answer(400, {"errors": [{"code": "c", "detail": "d" * 70_000}]})]
-    with pytest.raises(errors.InvalidRequestError) as raised:
-        make_send(scripted.settings())(api.get_inbox(SOME_ID))
-    assert str(raised.value) == "The request for an inbox was answered with 400: Bad Request"
+def test_an_error_is_cut_before_it_is_decoded(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
+    scripted_server.answers = [answer(400, {"errors": [{"code": "c", "detail": "d" * 70_000}]})]
+    with pytest.raises(errors.InvalidRequestError) as error_info:
+        make_send(scripted_server.settings())(api.get_inbox(SOME_ID))
+    assert str(error_info.value) == "The request for an inbox was answered with 400: Bad Request"
 
 
-def test_compressed_answers_are_not_asked_for(make_send: MakeSender, scripted: ScriptedServer) -> None:
-    scripted.answers = [answer(200, {"id": "an-id", "status": "active"})]
-    make_send(scripted.settings())(api.get_inbox(SOME_ID))
-    for request in (*scripted.requests, *scripted.token_requests):
+def test_compressed_answers_are_not_asked_for(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
+    scripted_server.answers = [answer(200, {"id": "an-id", "status": "active"})]
+    make_send(scripted_server.settings())(api.get_inbox(SOME_ID))
+    for request in (*scripted_server.requests, *scripted_server.token_requests):
         assert request.lower().partition(b"accept-encoding:")[2].startswith(b" identity\r\n")
 
 
-def lease_limits(scripted: ScriptedServer) -> list[int]:
-    return [json.loads(request.partition(b"\r\n\r\n")[2])["lease_limit"] for request in scripted.requests]
+def lease_limits(scripted_server: ScriptedServer) -> list[int]:
+    return [
+        json.loads(request.partition(b"\r\n\r\n")[2])["lease_limit"] for request in scripted_server.requests
+    ]
 
 
 def lease(*sizes: int) -> bytes:
@@ -92,45 +96,52 @@ def lease(*sizes: int) -> bytes:
 
 
 def test_after_a_lease_that_is_too_large_half_as_many_messages_are_leased(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [lease(3_000, 3_000, 3_000)]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [lease(3_000, 3_000, 3_000)]
+    send = make_send(scripted_server.settings())
     for limit in (100, 100, 3, 3, 1, 1):
         call = replace(api.lease_messages(SOME_ID, limit), limit=8_000)
-        with pytest.raises(errors.TransportError, match=r"than 8,000 bytes.*Lower lease_limit") as raised:
+        with pytest.raises(errors.TransportError, match=r"than 8,000 bytes.*Lower lease_limit") as error_info:
             send(call)
-        assert not raised.value.permanent, "the next lease is smaller"
-    assert lease_limits(scripted) == [100, 50, 3, 1, 1, 1]
+        assert not error_info.value.permanent, "the next lease is smaller"
+    assert lease_limits(scripted_server) == [100, 50, 3, 1, 1, 1]
     send(replace(api.lease_messages("another-inbox", 100), limit=100_000))
-    assert lease_limits(scripted)[-1] == 100
+    assert lease_limits(scripted_server)[-1] == 100
 
 
 def test_no_more_messages_are_leased_than_fit_4_mb_by_the_size_of_the_largest_one(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [lease(900_000), lease(10), lease(10, 10), lease(10, 1_900_000), lease(), lease(10)]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [
+        lease(900_000),
+        lease(10),
+        lease(10, 10),
+        lease(10, 1_900_000),
+        lease(),
+        lease(10),
+    ]
+    send = make_send(scripted_server.settings())
     for _ in range(6):
         send(api.lease_messages(SOME_ID, 100))
     # It is remembered for a few leases.
-    assert lease_limits(scripted) == [100, 4, 8, 16, 2, 4]
+    assert lease_limits(scripted_server) == [100, 4, 8, 16, 2, 4]
 
 
 def test_one_message_is_leased_however_large_the_one_before_was(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [lease(9_000_000), lease(10)]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [lease(9_000_000), lease(10)]
+    send = make_send(scripted_server.settings())
     for _ in range(2):
         send(api.lease_messages(SOME_ID, 100))
-    assert lease_limits(scripted) == [100, 1]
+    assert lease_limits(scripted_server) == [100, 1]
 
 
 @pytest.mark.parametrize(("name", "large"), [("get_inbox", THREAD_FROM_BYTES), ("lease_messages", 10_000)])
 @pytest.mark.parametrize("size", [0, 0.1, 1])
 def test_a_loop_has_large_answers_and_leases_read_beside_it(
-    name: str, large: int, size: float, make_send: MakeSender, scripted: ScriptedServer
+    name: str, large: int, size: float, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     threads: list[int] = []
 
@@ -139,8 +150,8 @@ def test_a_loop_has_large_answers_and_leases_read_beside_it(
         return answered.json()
 
     page = {"results": [ODD], "padding": "x" * int(size * large)}
-    scripted.answers = [answer(200, page)]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [answer(200, page)]
+    send = make_send(scripted_server.settings())
     assert send(replace(make(name), read=read)) == page
     assert (threads != [threading.get_ident()]) is (size == 1 and send.name == "aiohttp")
 
@@ -161,7 +172,7 @@ def test_large_answers_and_leases_with_a_defect_are_decoded_once_with_turns_for_
     assert 1000 < turns(answers.lease, b'{"results": [{"payload": [%s1]}, {"payload": ?}]}' % objects) < 2000
 
 
-def leased(body: bytes) -> Any:
+def lease_of(body: bytes) -> Any:
     """What an answer with this body is to whoever leases messages."""
     return answers.lease(Answer(201, {}, body))
 
@@ -178,7 +189,7 @@ def test_one_endlessly_deep_payload_does_not_hide_the_other_messages_of_a_lease(
     messages = (
         b'[{"id": "good", "payload": {"n": [1]}}, {"id": "deep", "payload": %s}, {"id": "last"}]' % deep
     )
-    lease = leased(b'{"lease_id": "l", "results": %s}' % messages)
+    lease = lease_of(b'{"lease_id": "l", "results": %s}' % messages)
     assert [message["id"] for message in lease["results"]] == ["good", "deep", "last"]
     assert lease["results"][0]["payload"] == {"n": [1]}
     assert lease["results"][1]["payload"].encode() == deep, "its text"
@@ -190,7 +201,7 @@ def test_a_value_of_a_message_that_is_too_deep_for_airflow_is_its_text(
     levels: int, is_text: bool, opening: str, closing: str
 ) -> None:
     value = opening * levels + "1" + closing * levels
-    lease = leased(
+    lease = lease_of(
         f'{{"lease_id": "l", "results": [{{"id": "a", "payload": {value}}},'
         f' {{"id": "b", "payload": {{"n": 1}}}}, {{"id": "c", "message_attributes": {value}}}]}}'.encode()
     )
@@ -228,7 +239,7 @@ BAD_PAYLOADS: dict[str, tuple[bytes, Any]] = {
 @pytest.mark.parametrize("defect", BAD_PAYLOADS)
 def test_one_payload_with_a_defect_does_not_hide_the_other_messages_of_a_lease(defect: str) -> None:
     payload, expected = BAD_PAYLOADS[defect]
-    lease = leased(LEASE % (b'{"id": "bad", "payload": %s, "created_at": "x"}' % payload))
+    lease = lease_of(LEASE % (b'{"id": "bad", "payload": %s, "created_at": "x"}' % payload))
     assert [message["id"] for message in lease["results"]] == ["good", "bad", "last"]
     assert lease["results"][0]["payload"] == {"n": 1}
     assert lease["results"][1]["payload"] == expected
@@ -237,7 +248,7 @@ def test_one_payload_with_a_defect_does_not_hide_the_other_messages_of_a_lease(d
 
 @pytest.mark.parametrize("entry", [b"null", b"[]", b"{bad}"])
 def test_an_entry_that_is_no_message_does_not_hide_the_messages_of_a_lease(entry: bytes) -> None:
-    lease = leased(LEASE % entry)
+    lease = lease_of(LEASE % entry)
     assert [message.get("id") for message in lease["results"]] == ["good", None, "last"]
 
 
@@ -246,12 +257,12 @@ def test_a_lease_that_is_cut_within_many_quotes_is_soon_rejected(payload: bytes)
     before = LEASE.partition(b"%s")[0] + b'{"id": "cut", "payload": '
     began_at = time.thread_time()
     with pytest.raises(errors.TransportError, match="not JSON"):
-        leased(before + payload + b'\\"quoted\\"' * 3_000)
+        lease_of(before + payload + b'\\"quoted\\"' * 3_000)
     assert time.thread_time() - began_at < 2
 
 
 def test_an_empty_lease_with_a_defect_is_empty() -> None:
-    lease = leased(b'{"lease_id": null, "results": [ ], "inbox_attributes": {"paused_reason": "cl\xe9"}}')
+    lease = lease_of(b'{"lease_id": null, "results": [ ], "inbox_attributes": {"paused_reason": "cl\xe9"}}')
     assert lease["results"] == []
 
 
@@ -296,53 +307,53 @@ DEFECTIVE: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("defective", DEFECTIVE)
 def test_one_defective_inbox_does_not_make_a_list_unreadable(
-    defective: Any, make_send: MakeSender, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+    defective: Any, make_send: MakeSender, scripted_server: ScriptedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    named = [{"id": name, "status": "active", "name": name} for name in ("orders", "invoices")]
-    scripted.answers = [
-        answer(200, {"results": [defective, named[0]], "next": "https://a/?offset=2"}),
-        answer(200, {"results": [named[1]], "next": None}),
+    sound = [{"id": name, "status": "active", "name": name} for name in ("orders", "invoices")]
+    scripted_server.answers = [
+        answer(200, {"results": [defective, sound[0]], "next": "https://a/?offset=2"}),
+        answer(200, {"results": [sound[1]], "next": None}),
     ]
-    send = make_send(scripted.settings())
-    assert send.run(inboxes.all_inboxes) == named
-    assert b"offset=2" in scripted.requests[1], "what is left out is not requested again"
+    send = make_send(scripted_server.settings())
+    assert send.run(inboxes.all_inboxes) == sound
+    assert b"offset=2" in scripted_server.requests[1], "what is left out is not requested again"
     assert (
         "1 of 2 inboxes in the list of the service have no usable id or no status, and are left out"
         in caplog.text
     )
 
-    scripted.script(answer(200, {"results": [defective, named[0]], "next": None}))
+    scripted_server.script(answer(200, {"results": [defective, sound[0]], "next": None}))
     assert send.run(inboxes.look_up, "orders") == "orders"
 
 
 @pytest.mark.parametrize("value", NO_IDS)
 def test_an_inbox_whose_id_no_request_can_have_is_no_inbox(
-    value: Any, make_send: MakeSender, scripted: ScriptedServer
+    value: Any, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [answer(200, {"id": value, "status": "active"})]
+    scripted_server.answers = [answer(200, {"id": value, "status": "active"})]
     with pytest.raises(errors.TransportError, match="not an inbox with an id"):
-        make_send(scripted.settings())(api.get_inbox(SOME_ID))
+        make_send(scripted_server.settings())(api.get_inbox(SOME_ID))
 
 
 def test_a_next_page_that_no_request_can_name_is_an_error(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [answer(200, {"results": [], "next": "https://a/?cursor=\ud800"})]
+    scripted_server.answers = [answer(200, {"results": [], "next": "https://a/?cursor=\ud800"})]
     with pytest.raises(errors.TransportError, match="cursor no request can have"):
-        make_send(scripted.settings()).run(inboxes.all_messages, SOME_ID)
+        make_send(scripted_server.settings()).run(inboxes.all_messages, SOME_ID)
 
 
 @pytest.mark.parametrize("defective", [None, 5, "x", [], {"id": {}}, {"id": ["x"]}])
 def test_nor_does_a_defective_message_or_template(
-    defective: Any, make_send: MakeSender, scripted: ScriptedServer
+    defective: Any, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     sound: Any = {"id": "a", "status": "available"}
-    scripted.answers = [answer(200, {"results": [defective, sound], "next": None})]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [answer(200, {"results": [defective, sound], "next": None})]
+    send = make_send(scripted_server.settings())
     assert send.run(inboxes.all_messages, SOME_ID) == [{}, sound]
 
     full = [defective, *({"id": number} for number in range(1, 100))]
-    scripted.script(answer(200, full), answer(200, [{"id": 100}, defective]))
+    scripted_server.script(answer(200, full), answer(200, [{"id": 100}, defective]))
     assert [template.get("id") for template in send.run(inboxes.all_templates, None, None)] == [
         *(None, *range(1, 100)),
         *(100, None),
@@ -352,7 +363,7 @@ def test_nor_does_a_defective_message_or_template(
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_lease_in_another_encoding_is_read_despite_a_defect(encoding: str) -> None:
     text = (LEASE % b'{"id": "bad", "payload": {"n": undefined}}').decode()
-    lease = leased(text.encode(encoding))
+    lease = lease_of(text.encode(encoding))
     assert [message["id"] for message in lease["results"]] == ["good", "bad", "last"]
     assert lease["results"][1]["payload"] == '{"n": undefined}'
 

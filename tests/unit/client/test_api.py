@@ -18,7 +18,7 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import SUBSCRIPTION
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.senders import Sender
 
 
@@ -38,46 +38,46 @@ def test_guess_and_templates_send_the_client_id_and_no_token(send: Sender, emula
     assert guess["steps"][0]["alternatives"][0]["api"]
     assert guess["prefilled_url"].startswith(emulator.base_url)
     assert len(send(api.list_templates(limit=1))) == 1
-    asked, listed = emulator.requests
-    assert asked.headers["content-type"] == "application/json"
-    assert json.loads(asked.body) == {"description": "Send an émail for each new order in the shop"}
-    for request in (asked, listed):
+    guess_request, listing_request = emulator.requests
+    assert guess_request.headers["content-type"] == "application/json"
+    assert json.loads(guess_request.body) == {"description": "Send an émail for each new order in the shop"}
+    for request in (guess_request, listing_request):
         assert "authorization" not in request.headers
         assert parse_qs(request.query)["client_id"] == [emulator.client_id]
 
 
 @pytest.mark.specification("2.1 inbox")
 def test_an_inbox_lives_from_creation_to_deletion(send: Sender) -> None:
-    made = send(api.create_inbox(SUBSCRIPTION, "new", "https://example.com/a"))
-    assert made["subscription"]["connection_id"] == 7
-    assert send(api.get_inbox(made["id"]))["status"] == "active"
-    assert send(api.update_inbox(made["id"], None))["notification_url"] is None
-    assert send(api.pause_inbox(made["id"]))["paused_reason"] == "user"
-    assert send(api.resume_inbox(made["id"]))["id"] == made["id"]
-    assert send(api.delete_inbox(made["id"]))["id"] == made["id"]
+    inbox = send(api.create_inbox(SUBSCRIPTION, "new", "https://example.com/a"))
+    assert inbox["subscription"]["connection_id"] == 7
+    assert send(api.get_inbox(inbox["id"]))["status"] == "active"
+    assert send(api.update_inbox(inbox["id"], None))["notification_url"] is None
+    assert send(api.pause_inbox(inbox["id"]))["paused_reason"] == "user"
+    assert send(api.resume_inbox(inbox["id"]))["id"] == inbox["id"]
+    assert send(api.delete_inbox(inbox["id"]))["id"] == inbox["id"]
     with pytest.raises(NotFoundError):
-        send(api.get_inbox(made["id"]))
+        send(api.get_inbox(inbox["id"]))
 
 
 @pytest.mark.specification("11.2 409")
 def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) -> None:
-    made = send(api.ensure_inbox("mine", SUBSCRIPTION))
-    assert send(api.ensure_inbox("mine", SUBSCRIPTION))["id"] == made["id"]
+    inbox = send(api.ensure_inbox("mine", SUBSCRIPTION))
+    assert send(api.ensure_inbox("mine", SUBSCRIPTION))["id"] == inbox["id"]
     with pytest.raises(ConflictError, match="different subscription"):
         send(api.ensure_inbox("mine", {**SUBSCRIPTION, "action_key": "other"}))
     with pytest.raises(ConflictError):
         send(api.create_inbox(SUBSCRIPTION, "mine"))
 
 
-@pytest.mark.parametrize("given", [{}, {"inputs": None}, {"inputs": {}}, {"inputs": {"region": "eu"}}])
+@pytest.mark.parametrize("fields", [{}, {"inputs": None}, {"inputs": {}}, {"inputs": {"region": "eu"}}])
 def test_a_new_inbox_has_both_words_for_its_name_or_none_and_its_inputs_are_an_object(
-    given: dict[str, Any],
+    fields: dict[str, Any],
 ) -> None:
-    wanted: Any = {"app_key": "shop", "action_key": "new_order", **given}
-    sent = {**wanted, "inputs": given.get("inputs") or {}}
+    wanted: Any = {"app_key": "shop", "action_key": "new_order", **fields}
+    subscription = {**wanted, "inputs": fields.get("inputs") or {}}
     for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
-        assert call.json == {"subscription": sent, "name": "orders", "key": "orders"}
-    assert api.create_inbox(wanted).json == {"subscription": sent}
+        assert call.json == {"subscription": subscription, "name": "orders", "key": "orders"}
+    assert api.create_inbox(wanted).json == {"subscription": subscription}
 
 
 def test_arguments_are_checked_before_a_name_is_looked_up(send: Sender, emulator: EmulatorServer) -> None:
@@ -142,11 +142,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_argument_out_of_range_is_named_with_its_range(case: str) -> None:
     make, field, bounds = REFUSED[case]
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError) as error_info:
         make()
-    assert str(refused.value).startswith(field)
-    assert bounds in str(refused.value)
-    assert "hush" not in str(refused.value), "it may be a secret"
+    assert str(error_info.value).startswith(field)
+    assert bounds in str(error_info.value)
+    assert "hush" not in str(error_info.value), "it may be a secret"
 
 
 def get(send: Sender, inbox: str) -> Any:
@@ -164,27 +164,29 @@ GOING = {"id": "one", "name": "orders", "status": "deleting"}
 NEW = {"id": "two", "name": "orders", "status": "active"}
 
 
-def script(scripted: ScriptedServer, *pages: Any) -> None:
+def script(scripted_server: ScriptedServer, *pages: Any) -> None:
     """Let the service answer with these pages, after a token."""
-    scripted.script(*(answer(200, page) for page in pages))
+    scripted_server.script(*(answer(200, page) for page in pages))
 
 
 def test_a_name_whose_inbox_is_being_deleted_leads_to_the_one_that_took_it_over(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    send = make_send(scripted.settings())
-    script(scripted, {"results": [GOING, NEW], "next": None}, NEW)
+    send = make_send(scripted_server.settings())
+    script(scripted_server, {"results": [GOING, NEW], "next": None}, NEW)
     assert get(send, "orders") == NEW
-    assert b"/inboxes/two " in scripted.requests[-1]
+    assert b"/inboxes/two " in scripted_server.requests[-1]
 
-    script(scripted, {"results": [GOING], "next": None})
+    script(scripted_server, {"results": [GOING], "next": None})
     with pytest.raises(NotFoundError, match="Inbox 'orders' does not exist"):
         get(send, "orders")
 
 
-def test_messages_without_ids_are_all_listed(make_send: MakeSender, scripted: ScriptedServer) -> None:
-    script(scripted, {"results": [{}, {}], "next": "https://a?cursor=b"}, {"results": [{}], "next": None})
-    assert make_send(scripted.settings()).run(inboxes.all_messages, "i") == [{}, {}, {}]
+def test_messages_without_ids_are_all_listed(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
+    script(
+        scripted_server, {"results": [{}, {}], "next": "https://a?cursor=b"}, {"results": [{}], "next": None}
+    )
+    assert make_send(scripted_server.settings()).run(inboxes.all_messages, "i") == [{}, {}, {}]
 
 
 def entries(number: int) -> list[dict[str, Any]]:
@@ -223,7 +225,7 @@ def test_a_listing_that_never_ends_is_an_error(listing: str, monkeypatch: pytest
 
     with pytest.raises(
         TransportError, match=f"has no end: [0-9]+ entries were read in {most} pages"
-    ) as raised:
+    ) as error_info:
         asyncio.run(calls(send))
-    assert raised.value.permanent
+    assert error_info.value.permanent
     assert len(read) == most

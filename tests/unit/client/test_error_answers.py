@@ -11,7 +11,7 @@ from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.errors import RateLimit
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 
 SECRET = "p\"q's secret"
 ENVELOPE: dict[str, Any] = {
@@ -29,31 +29,31 @@ ENVELOPE: dict[str, Any] = {
 }
 
 
-def failed(
-    make_send: MakeSender, scripted: ScriptedServer, reply: bytes, call: Any = None
+def error_of(
+    make_send: MakeSender, scripted_server: ScriptedServer, reply: bytes, call: Any = None
 ) -> errors.WorkflowAPIError:
     """The error of a call that is answered so, in the process of the caller and in another one."""
-    scripted.answers = [reply]
-    send = make_send(scripted.settings(client_secret=SECRET), longest_wait=0)
-    with pytest.raises(errors.WorkflowAPIError) as raised:
+    scripted_server.answers = [reply]
+    send = make_send(scripted_server.settings(client_secret=SECRET), longest_wait=0)
+    with pytest.raises(errors.WorkflowAPIError) as error_info:
         send(call or api.get_inbox(SOME_ID))
-    copied: Any = pickle.loads(pickle.dumps(raised.value))
-    assert (copied.answer, copied.rate_limit) == (raised.value.answer, raised.value.rate_limit)
-    return raised.value
+    copied: Any = pickle.loads(pickle.dumps(error_info.value))
+    assert (copied.answer, copied.rate_limit) == (error_info.value.answer, error_info.value.rate_limit)
+    return error_info.value
 
 
 @pytest.mark.specification("11.1 answer")
 def test_an_error_has_the_whole_answer_of_the_service(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     for status in (400, 401, 404, 409, 500):
-        assert failed(make_send, scripted, answer(status, ENVELOPE)).answer == ENVELOPE
+        assert error_of(make_send, scripted_server, answer(status, ENVELOPE)).answer == ENVELOPE
 
 
 @pytest.mark.specification("13.2 messages")
-def test_a_rejected_guess_has_all_messages(make_send: MakeSender, scripted: ScriptedServer) -> None:
+def test_a_rejected_guess_has_all_messages(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
     body = {"messages": [{"detail": "No app.", "hint": {"apps": ["shop"]}}, {"detail": "Too short."}]}
-    error = failed(make_send, scripted, answer(400, body), api.guess("a poem"))
+    error = error_of(make_send, scripted_server, answer(400, body), api.guess("a poem"))
     assert isinstance(error, errors.GuessRejectedError)
     assert error.answer == body
 
@@ -73,10 +73,10 @@ def test_a_rejected_guess_has_all_messages(make_send: MakeSender, scripted: Scri
     ],
 )
 def test_the_text_of_an_error_names_the_field(
-    source: Any, place: str, make_send: MakeSender, scripted: ScriptedServer
+    source: Any, place: str, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     body = {"errors": [{"code": "required", "detail": "This field is required.", "source": source}]}
-    error = failed(make_send, scripted, answer(400, body))
+    error = error_of(make_send, scripted_server, answer(400, body))
     text = "The request for an inbox was answered with 400 (required): This field is required."
     assert str(error) == text + place
     assert error.detail == "This field is required."
@@ -117,21 +117,23 @@ def test_an_error_has_the_rate_limit_of_the_headers(
     expected: RateLimit | None,
     retry_after: float | None,
     make_send: MakeSender,
-    scripted: ScriptedServer,
+    scripted_server: ScriptedServer,
 ) -> None:
-    error = failed(make_send, scripted, answer(429, ENVELOPE, headers))
+    error = error_of(make_send, scripted_server, answer(429, ENVELOPE, headers))
     assert (error.rate_limit, error.retry_after) == (expected, retry_after)
 
 
 def test_a_call_that_was_not_sent_has_neither_answer_nor_rate_limit(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [answer(429, ENVELOPE, {"Retry-After": "600"})]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [answer(429, ENVELOPE, {"Retry-After": "600"})]
+    send = make_send(scripted_server.settings())
     for has_answer in (True, False):
-        with pytest.raises(errors.RateLimitError) as raised:
+        with pytest.raises(errors.RateLimitError) as error_info:
             send(api.get_inbox(SOME_ID))
-        assert (raised.value.answer is not None, raised.value.rate_limit is not None) == (has_answer,) * 2
+        assert (error_info.value.answer is not None, error_info.value.rate_limit is not None) == (
+            has_answer,
+        ) * 2
 
 
 PAGE = "<html><body>Bad Gateway</body></html>"
@@ -159,10 +161,10 @@ GARBAGE: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("case", GARBAGE)
 def test_an_answer_in_no_documented_form_is_kept_as_it_is(
-    case: str, make_send: MakeSender, scripted: ScriptedServer
+    case: str, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     body, expected = GARBAGE[case]
-    error = failed(make_send, scripted, answer(400, body))
+    error = error_of(make_send, scripted_server, answer(400, body))
     assert len(str(error)) < 1200
     assert str(error).isprintable()
     if case == "100 levels":
@@ -171,31 +173,31 @@ def test_an_answer_in_no_documented_form_is_kept_as_it_is(
         assert error.answer == expected
 
 
-def test_secrets_in_an_answer_are_masked(make_send: MakeSender, scripted: ScriptedServer) -> None:
+def test_secrets_in_an_answer_are_masked(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
     echo = {"sent": {"secret": SECRET, SECRET: ["Bearer scripted-token"]}}
     body = {"errors": [{"code": SECRET, "detail": "d", "source": {"pointer": f"/{SECRET}"}, "meta": echo}]}
-    error = failed(make_send, scripted, answer(400, body))
+    error = error_of(make_send, scripted_server, answer(400, body))
     assert error.answer["errors"][0]["meta"] == {"sent": {"secret": "***", "***": ["Bearer ***"]}}
     assert str(error).endswith("400 (***): d (at /***)")
-    page = failed(make_send, scripted, answer(400, f"<p>{SECRET} scripted-token</p>".encode()))
+    page = error_of(make_send, scripted_server, answer(400, f"<p>{SECRET} scripted-token</p>".encode()))
     assert page.answer == "<p>*** ***</p>"
 
 
 def test_no_part_of_a_secret_is_left_where_a_long_answer_is_cut(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     text = "x" * (64_000 - len(SECRET) + 1) + SECRET
-    error = failed(make_send, scripted, answer(400, text.encode()))
+    error = error_of(make_send, scripted_server, answer(400, text.encode()))
     assert 60_000 < len(error.answer) < 64_000
     assert set(error.answer) == {"x"}
 
 
 def test_the_text_of_an_error_is_short_however_long_the_answer_is(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     long = "y" * 10_000
     fields = {"code": long, "title": long, "detail": long, "source": {"pointer": long}}
-    error = failed(make_send, scripted, answer(400, {"errors": [fields]}))
+    error = error_of(make_send, scripted_server, answer(400, {"errors": [fields]}))
     assert error.answer["errors"][0] == fields
     assert len(str(error)) < 1200
 
@@ -203,27 +205,27 @@ def test_the_text_of_an_error_is_short_however_long_the_answer_is(
 CREDENTIALS = "The client_id and/or client_secret passed are incorrect."
 
 
-def unusable(make_send: MakeSender, scripted: ScriptedServer, call: Any) -> Any:
-    send = make_send(scripted.settings(client_secret=SECRET), longest_wait=0)
-    with pytest.raises(errors.WorkflowError) as raised:
+def token_error_of(make_send: MakeSender, scripted_server: ScriptedServer, call: Any) -> Any:
+    send = make_send(scripted_server.settings(client_secret=SECRET), longest_wait=0)
+    with pytest.raises(errors.WorkflowError) as error_info:
         send(call)
-    return raised.value
+    return error_info.value
 
 
 @pytest.mark.parametrize("call", [api.get_inbox(SOME_ID), api.app_token("external")])
 def test_an_error_of_the_token_endpoint_with_status_200_is_named(
-    call: Any, make_send: MakeSender, scripted: ScriptedServer
+    call: Any, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     body = {"error": "incorrect_client_credentials", "error_description": f"{CREDENTIALS} {SECRET}"}
-    scripted.token = answer(200, body, {"Content-Type": "application/json"})
-    scripted.answers = [scripted.token]
+    scripted_server.token = answer(200, body, {"Content-Type": "application/json"})
+    scripted_server.answers = [scripted_server.token]
     settings = {"client_secret": SECRET, "connection_id": "shop"}
     if call.name == "app_token":
-        settings["token_url"] = f"{scripted.url}/token"
-    send = make_send(scripted.settings(**settings), longest_wait=0)
-    with pytest.raises(errors.AuthenticationError) as raised:
+        settings["token_url"] = f"{scripted_server.url}/token"
+    send = make_send(scripted_server.settings(**settings), longest_wait=0)
+    with pytest.raises(errors.AuthenticationError) as error_info:
         send(call)
-    error = raised.value
+    error = error_info.value
     assert f"(incorrect_client_credentials): {CREDENTIALS} ***" in str(error)
     assert (error.status, error.code) == (200, "incorrect_client_credentials")
     assert error.answer == {**body, "error_description": f"{CREDENTIALS} ***"}
@@ -231,22 +233,22 @@ def test_an_error_of_the_token_endpoint_with_status_200_is_named(
 
 
 def test_no_token_is_kept_of_an_answer_that_cannot_be_used(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     tokens = {"access_token": 5, "refresh_token": "a-new-token", "data": {"access_token": "a-new-token"}}
-    for body, kept in ((tokens, None), ({**tokens, "error": "e"}, {"error": "e"})):
-        scripted.token = answer(200, body)
-        error = unusable(make_send, scripted, api.get_inbox(SOME_ID))
-        assert error.answer == kept
+    for body, error_body in ((tokens, None), ({**tokens, "error": "e"}, {"error": "e"})):
+        scripted_server.token = answer(200, body)
+        error = token_error_of(make_send, scripted_server, api.get_inbox(SOME_ID))
+        assert error.answer == error_body
         assert "a-new-token" not in f"{error}{vars(error)}"
 
 
 @pytest.mark.parametrize("token", ["", None, 5, "a b\n", "\u00e9"])
 def test_a_token_that_cannot_be_sent_is_none(
-    token: Any, make_send: MakeSender, scripted: ScriptedServer
+    token: Any, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.token = answer(200, {"access_token": token, "expires_in": 60})
-    error = unusable(make_send, scripted, api.get_inbox(SOME_ID))
+    scripted_server.token = answer(200, {"access_token": token, "expires_in": 60})
+    error = token_error_of(make_send, scripted_server, api.get_inbox(SOME_ID))
     assert str(error) == "the token endpoint answered without a usable access_token"
     assert isinstance(error, errors.AuthenticationError)
 
@@ -274,7 +276,7 @@ def test_a_token_that_cannot_be_sent_is_none(
     ],
 )
 def test_a_reason_in_a_success_that_is_none_is_named(
-    call: Any, body: Any, text: str, make_send: MakeSender, scripted: ScriptedServer
+    call: Any, body: Any, text: str, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [answer(200, body, {"Content-Type": "application/json"})]
-    assert str(unusable(make_send, scripted, call)) == text
+    scripted_server.answers = [answer(200, body, {"Content-Type": "application/json"})]
+    assert str(token_error_of(make_send, scripted_server, call)) == text

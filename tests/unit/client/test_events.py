@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import SOME_ID
-from tests.unit.client.scripted import ScriptedServer
+from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.fake_clock import FakeClock
 
 LONG = 10.0
@@ -172,7 +172,7 @@ async def test_a_fault_of_our_own_ends_no_stream_and_is_said_once(
 
 
 async def test_a_stream_whose_head_does_not_end_is_limited_like_a_request(
-    scripted: ScriptedServer, fake_clock: FakeClock
+    scripted_server: ScriptedServer, fake_clock: FakeClock
 ) -> None:
     began, over = threading.Event(), threading.Event()
 
@@ -181,8 +181,8 @@ async def test_a_stream_whose_head_does_not_end_is_limited_like_a_request(
         began.set()
         over.wait(LONG)
 
-    scripted.answers = [play]
-    settings = scripted.settings()
+    scripted_server.answers = [play]
+    settings = scripted_server.settings()
     async with shared_session(settings.tls(), STREAMS) as session:
         events = event_stream.events_of(AsyncWorkflowClient(settings, session, tokens=TokenCache()), SOME_ID)
         opening = asyncio.ensure_future(anext(events))

@@ -16,7 +16,7 @@ from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.call import Send
 from airflow_provider_workflow.client.sync_client import WorkflowClient
 from tests.unit.client.endpoint import SETTINGS
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 
 LONG = 10.0
 """Seconds that a test gives to what should come at once."""
@@ -43,7 +43,7 @@ def signal_of_an_end() -> Iterator[signal.Signals]:
     "begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"], ids=["head", "body"]
 )
 def test_a_task_that_is_ended_while_it_waits_closes_its_connection_and_can_use_its_client(
-    scripted: ScriptedServer, signal_of_an_end: signal.Signals, begun: bytes
+    scripted_server: ScriptedServer, signal_of_an_end: signal.Signals, begun: bytes
 ) -> None:
     received: list[bytes] = []
     is_over = threading.Event()
@@ -56,13 +56,13 @@ def test_a_task_that_is_ended_while_it_waits_closes_its_connection_and_can_use_i
             received.append(connection.recv(1))
         is_over.set()
 
-    scripted.script(play)
-    with WorkflowClient(scripted.settings()) as client:
+    scripted_server.script(play)
+    with WorkflowClient(scripted_server.settings()) as client:
         with pytest.raises(KillError) as killed:
             client.send(api.list_inboxes())
         assert is_over.wait(LONG)
         assert b"".join(received) == b"", "the client has closed the connection"
-        scripted.script(answer(200, PAGE))
+        scripted_server.script(answer(200, PAGE))
         assert client.send(api.list_inboxes()) == PAGE
     assert killed.traceback  # whose frames hold the answer and the coroutine
 
@@ -76,7 +76,7 @@ def test_a_coroutine_that_needs_an_event_loop_is_an_error_and_is_closed() -> Non
         finally:
             is_closed.append(True)
 
-    with pytest.raises(RuntimeError, match="waits for an event loop") as raised:
+    with pytest.raises(RuntimeError, match="waits for an event loop") as error_info:
         WorkflowClient(SETTINGS).run(waits)
     assert is_closed == [True]
-    assert raised.traceback  # whose frames hold the coroutine
+    assert error_info.traceback  # whose frames hold the coroutine

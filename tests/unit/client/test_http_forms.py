@@ -21,7 +21,7 @@ from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.tokens import AccessToken, token_key
 from tests.unit.client.calls import SOME_ID
-from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.client.scripted_server import Script, ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, Sender
 
 BODY = json.dumps({"id": "first", "status": "active"}).encode()
@@ -257,10 +257,10 @@ def test_no_status_but_200_to_299_is_a_success(status: str, server: ScriptedServ
     reply, error = STATUSES[status]
     ends = []
     for kind in SENDERS:
-        with closing(warm(kind, server, reply)) as send, pytest.raises(error) as raised:
+        with closing(warm(kind, server, reply)) as send, pytest.raises(error) as error_info:
             send(api.unenroll_promotion("e-1"))
-        assert type(raised.value) is error
-        ends.append(str(raised.value))
+        assert type(error_info.value) is error
+        ends.append(str(error_info.value))
     assert ends[0] == ends[1]
 
 
@@ -272,10 +272,10 @@ OF_BLANKS: dict[str, tuple[bytes, bool]] = {
 """Headers of many blanks, and whether an answer with one is read."""
 
 
-@pytest.mark.parametrize("where", OF_BLANKS)
+@pytest.mark.parametrize("form", OF_BLANKS)
 @pytest.mark.parametrize("kind", SENDERS)
-def test_a_header_of_many_blanks_takes_no_time(kind: str, where: str, server: ScriptedServer) -> None:
-    header, is_read = OF_BLANKS[where]
+def test_a_header_of_many_blanks_takes_no_time(kind: str, form: str, server: ScriptedServer) -> None:
+    header, is_read = OF_BLANKS[form]
     with closing(warm(kind, server, whole(header))) as send:
         began_at = time.thread_time()
         assert (outcome(send, CALL) == "first") is is_read
@@ -317,14 +317,14 @@ def test_an_answer_of_a_proxy_that_is_no_http_is_named_as_that(
     monkeypatch.setenv("HTTPS_PROXY", server.url)
     with (
         closing(warm(kind, server, TUNNELS[form], base_url="https://service.invalid")) as send,
-        pytest.raises(errors.TransportError) as raised,
+        pytest.raises(errors.TransportError) as error_info,
     ):
         send(CALL)
-    assert str(raised.value) == (
+    assert str(error_info.value) == (
         "service.invalid cannot be reached through the proxy of the environment:"
         " its answer is incomplete, or is not valid HTTP"
     )
-    assert not raised.value.sent
+    assert not error_info.value.sent
 
 
 STALE = whole().replace(b"first", b"stale")
@@ -338,12 +338,12 @@ LATE: dict[str, tuple[bytes, bytes]] = {
 """An answer, and what the service sends some time after it without a request."""
 
 
-@pytest.mark.parametrize("what", LATE)
+@pytest.mark.parametrize("title", LATE)
 @pytest.mark.parametrize("kind", SENDERS)
 def test_what_was_received_without_a_request_is_the_answer_of_no_call(
-    kind: str, what: str, server: ScriptedServer
+    kind: str, title: str, server: ScriptedServer
 ) -> None:
-    reply, late = LATE[what]
+    reply, late = LATE[title]
     was_read, was_sent = threading.Event(), threading.Event()
 
     def play(connection: socket.socket) -> None:

@@ -24,7 +24,7 @@ from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.endpoint import Endpoint, Reply, ok
 from tests.unit.client.matrix.cells import CALLS, SENT_ONCE
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.senders import Sender, SyncSender
 from tests.unit.fake_clock import FakeClock
 
@@ -42,9 +42,9 @@ def test_the_calls_that_are_sent_once_are_these() -> None:
 
 def test_the_pauses_between_attempts_grow_and_are_capped(send: Sender, emulator: EmulatorServer) -> None:
     emulator.fault("status", operation="get_inbox", status=500, times=None)
-    with pytest.raises(errors.ServerError) as raised:
+    with pytest.raises(errors.ServerError) as error_info:
         send(make("get_inbox"))
-    assert raised.value.may_repeat is False
+    assert error_info.value.may_repeat is False
     assert all(0 <= nap <= ceiling for nap, ceiling in zip(send.naps, (1, 2, 4, 8), strict=True))
 
 
@@ -84,11 +84,11 @@ def close(endpoint: Endpoint, family: Family, seconds: float) -> None:
 
 
 def test_a_success_that_used_the_window_up_closes_the_gate(
-    make_send: MakeSender, scripted: ScriptedServer
+    make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     window = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}
-    scripted.answers = [answer(200, PAGE, window), answer(200, PAGE)]
-    send = make_send(scripted.settings())
+    scripted_server.answers = [answer(200, PAGE, window), answer(200, PAGE)]
+    send = make_send(scripted_server.settings())
     send(api.list_inboxes())
     assert send.naps == []
     send(api.list_inboxes())
@@ -209,26 +209,26 @@ def test_no_value_of_a_header_is_a_crash(value: str) -> None:
 
 @pytest.mark.parametrize("status", [202, 500])
 def test_retry_after_delays_no_calls_with_a_status_other_than_429_and_503(
-    status: int, scripted: ScriptedServer
+    status: int, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [answer(status, PAGE, {"Retry-After": "30"}), answer(200, PAGE)]
-    with closing(SyncSender(scripted.settings())) as send:
+    scripted_server.answers = [answer(status, PAGE, {"Retry-After": "30"}), answer(200, PAGE)]
+    with closing(SyncSender(scripted_server.settings())) as send:
         for _ in range(2):
             send(api.list_inboxes())
     assert sum(send.naps) <= 1
 
 
 def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
-    scripted: ScriptedServer, fake_clock: FakeClock
+    scripted_server: ScriptedServer, fake_clock: FakeClock
 ) -> None:
-    with WorkflowClient(scripted.settings(), attempts=1, longest_wait=0.0) as client:
-        scripted.script(answer(503), answer(429, headers={"Retry-After": "9"}), answer(200, PAGE))
+    with WorkflowClient(scripted_server.settings(), attempts=1, longest_wait=0.0) as client:
+        scripted_server.script(answer(503), answer(429, headers={"Retry-After": "9"}), answer(200, PAGE))
         with pytest.raises(errors.ServerError):
             client.send(api.list_inboxes())
         for _ in range(2):
             with pytest.raises(errors.RateLimitError):
                 client.send(api.list_inboxes())
-    assert len(scripted.requests) == 2
+    assert len(scripted_server.requests) == 2
     assert fake_clock.slept == []
 
 
@@ -236,10 +236,10 @@ def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
 def test_a_wait_of_up_to_an_hour_is_believed_and_the_error_has_what_was_sent(
     requested: float, waited: float, endpoint: Endpoint, fake_clock: FakeClock
 ) -> None:
-    with pytest.raises(RateLimitError) as raised:
+    with pytest.raises(RateLimitError) as error_info:
         send_to(endpoint, Family.TEMPLATES, limited(requested))
-    assert raised.value.retry_after == requested
-    assert errors.requested_wait(raised.value) == waited <= MAX_WAIT_SECONDS
+    assert error_info.value.retry_after == requested
+    assert errors.requested_wait(error_info.value) == waited <= MAX_WAIT_SECONDS
 
     with pytest.raises(RateLimitError) as unsent:
         send_to(endpoint, Family.TEMPLATES, ok([]))

@@ -23,10 +23,10 @@ from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.sync_client import WorkflowClient
 from airflow_provider_workflow.client.tokens import AccessToken
-from tests.traces import told
+from tests.traces import secrets_in
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, StepsSender
 
 FULL: dict[str, Any] = {
@@ -43,10 +43,10 @@ def build(extra: dict[str, Any] | None = None, **changes: Any) -> Settings:
 
 
 def problems(extra: dict[str, Any] | None = None, **changes: Any) -> list[str]:
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error_info:
         build(extra, **changes)
-    assert isinstance(raised.value, ValueError)
-    return raised.value.problems
+    assert isinstance(error_info.value, ValueError)
+    return error_info.value.problems
 
 
 def test_missing_and_wrong_fields_are_named_together() -> None:
@@ -61,8 +61,8 @@ def test_missing_and_wrong_fields_are_named_together() -> None:
         "grant": "password",
         "scope": ["external"],
     }
-    found = problems(extra, host=None, login=None, password=None)
-    fields = [problem.split(" ")[0] for problem in found]
+    texts = problems(extra, host=None, login=None, password=None)
+    fields = [problem.split(" ")[0] for problem in texts]
     assert sorted(fields) == sorted([*extra, "host", "login", "password"])
 
 
@@ -108,7 +108,7 @@ def test_scheme_and_port_are_taken_where_the_host_has_none(
 
 
 @pytest.mark.parametrize(
-    ("field", "given", "used"),
+    ("field", "value", "used"),
     [
         *(("verify", word, True) for word in (True, "True", "1", 1, "yes", "", None)),
         *(("verify", word, False) for word in (False, "False", "0", 0, "no")),
@@ -122,10 +122,10 @@ def test_scheme_and_port_are_taken_where_the_host_has_none(
     ],
 )
 def test_a_field_may_be_a_value_or_a_text_and_only_the_token_url_keeps_its_last_slash(
-    field: str, given: Any, used: Any
+    field: str, value: Any, used: Any
 ) -> None:
     name = "token_url" if field == "oauth_url" else field
-    assert getattr(build({field: given}), name) == used
+    assert getattr(build({field: value}), name) == used
 
 
 @pytest.mark.parametrize("timeout", [0, 3601, "nan", "5 s"])
@@ -182,7 +182,7 @@ REPLIES: dict[str, bytes] = {
 }
 
 
-def sent_by(name: str) -> tuple[str, ...]:
+def secrets_of(name: str) -> tuple[str, ...]:
     """What a service can quote."""
     own = {"exchange_code": CODE, "refresh_user_token": REFRESH, "get_inbox": TOKEN}
     return (SECRET, BASIC, *([own[name]] if name in own else []))
@@ -200,20 +200,24 @@ CASES = [
 
 @pytest.mark.parametrize(("make_send", "name", "reply"), CASES, indirect=["make_send"])
 def test_a_failure_shows_no_secret(
-    name: str, reply: str, make_send: MakeSender, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
+    name: str,
+    reply: str,
+    make_send: MakeSender,
+    scripted_server: ScriptedServer,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    scripted.answers = [REPLIES[reply]]
+    scripted_server.answers = [REPLIES[reply]]
     if "token" in name or name == "exchange_code":
-        scripted.token = REPLIES[reply]
+        scripted_server.token = REPLIES[reply]
     else:
-        scripted.token = answer(200, {"access_token": TOKEN})
-    send = make_send(scripted.settings(client_secret=SECRET))
-    with pytest.raises(errors.WorkflowError) as raised:
+        scripted_server.token = answer(200, {"access_token": TOKEN})
+    send = make_send(scripted_server.settings(client_secret=SECRET))
+    with pytest.raises(errors.WorkflowError) as error_info:
         send(CALLS[name]())
-    assert told(raised.value, sent_by(name)) == []
-    shown = caplog.text + repr(send.client.settings)
-    assert [hidden for hidden in sent_by(name) if hidden in shown] == []
+    assert secrets_in(error_info.value, secrets_of(name)) == []
+    text = caplog.text + repr(send.client.settings)
+    assert [hidden for hidden in secrets_of(name) if hidden in text] == []
 
 
 ERRORS = [
@@ -245,7 +249,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "repr in JSON": lambda secret: json.dumps(repr(secret)),
     "URL": lambda secret: quote(secret, safe=""),
     "URL with slashes": quote,
-    "URL in lower case": lambda secret: re.sub("%..", lambda found: found[0].lower(), quote(secret, safe="")),
+    "URL in lower case": lambda secret: re.sub("%..", lambda match: match[0].lower(), quote(secret, safe="")),
     "form": quote_plus,
     "HTML": html.escape,
     "HTML without quotes": lambda secret: html.escape(secret, quote=False),
@@ -261,10 +265,10 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     ],
 )
 def test_a_secret_is_masked_however_an_error_spells_it(
-    place: str, secret: str, spelling: str, scripted: ScriptedServer
+    place: str, secret: str, spelling: str, scripted_server: ScriptedServer
 ) -> None:
     quoted = SPELLINGS[spelling](secret)
-    scripted.answers = [
+    scripted_server.answers = [
         {
             "detail": answer(400, {"errors": [{"code": quoted, "detail": f"no: {quoted}!"}]}),
             "page": answer(500, f"<p>{quoted}</p>".encode()),
@@ -272,15 +276,17 @@ def test_a_secret_is_masked_however_an_error_spells_it(
             "redirect": answer(302, b"", {"Location": f"https://{quoted}.example.com/"}),
         }[place]
     ]
-    with pytest.raises(errors.WorkflowError) as raised:
-        StepsSender(scripted.settings(client_secret=secret), scripted.reply)(api.get_inbox(SOME_ID))
-    shown = f"{raised.value}{vars(raised.value)}".lower()
-    assert quoted.lower() not in shown
-    assert secret.lower() not in shown
+    with pytest.raises(errors.WorkflowError) as error_info:
+        StepsSender(scripted_server.settings(client_secret=secret), scripted_server.reply)(
+            api.get_inbox(SOME_ID)
+        )
+    text = f"{error_info.value}{vars(error_info.value)}".lower()
+    assert quoted.lower() not in text
+    assert secret.lower() not in text
     if place == "detail":  # no sign of it is left before or after
-        assert re.search(r"""no: ["'\\]*\*{3}["'\\]*!""", shown)
+        assert re.search(r"""no: ["'\\]*\*{3}["'\\]*!""", text)
     elif place != "page":
-        assert "***" in shown
+        assert "***" in text
 
 
 ACCENTED = "se\u00f1or-\u00dcber-gro\u00df"
@@ -296,7 +302,7 @@ ENCODED: dict[str, bytes] = {
 @pytest.mark.parametrize("place", ["content type", "redirect", "page"])
 @pytest.mark.parametrize("make_send", SENDERS, indirect=True)
 def test_a_secret_that_is_not_ascii_is_masked_in_each_encoding(
-    place: str, encoding: str, make_send: MakeSender, scripted: ScriptedServer
+    place: str, encoding: str, make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
     quoted = ENCODED[encoding]
     head, body = {
@@ -304,13 +310,13 @@ def test_a_secret_that_is_not_ascii_is_masked_in_each_encoding(
         "redirect": (b"302 Any\r\nLocation: https://" + quoted + b".example.com/", b""),
         "page": (b"500 Any\r\nContent-Type: text/html", b"<p>" + quoted),
     }[place]
-    scripted.answers = [b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)]
-    send = make_send(scripted.settings(client_secret=ACCENTED), longest_wait=0)
-    with pytest.raises(errors.WorkflowError) as raised:
+    scripted_server.answers = [b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)]
+    send = make_send(scripted_server.settings(client_secret=ACCENTED), longest_wait=0)
+    with pytest.raises(errors.WorkflowError) as error_info:
         send(api.get_inbox(SOME_ID))
-    shown = f"{raised.value}{vars(raised.value)}"
-    assert "***" in shown
-    assert "ber-gro" not in shown.lower(), "the part of it that is the same in each encoding"
+    text = f"{error_info.value}{vars(error_info.value)}"
+    assert "***" in text
+    assert "ber-gro" not in text.lower(), "the part of it that is the same in each encoding"
 
 
 @pytest.mark.parametrize(
@@ -324,16 +330,16 @@ def test_a_secret_that_is_not_ascii_is_masked_in_each_encoding(
     ],
 )
 def test_a_secret_is_masked_in_base64_at_each_alignment(
-    secret: str, before: str, after: str, scripted: ScriptedServer
+    secret: str, before: str, after: str, scripted_server: ScriptedServer
 ) -> None:
-    send = StepsSender(scripted.settings(client_secret=secret), scripted.reply)
+    send = StepsSender(scripted_server.settings(client_secret=secret), scripted_server.reply)
     text = f"{before}{secret}{after}".encode()
     for encoded in (base64.b64encode(text).decode(), base64.urlsafe_b64encode(text).decode()):
         for quoted in (encoded, encoded.rstrip("=")):
-            scripted.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
-            with pytest.raises(errors.AuthenticationError) as raised:
+            scripted_server.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
+            with pytest.raises(errors.AuthenticationError) as error_info:
                 send(api.list_templates())
-            masked = str(raised.value).rpartition("Basic ")[2]
+            masked = str(error_info.value).rpartition("Basic ")[2]
             assert "***" in masked
             common = SequenceMatcher(None, masked, encoded, autojunk=False).find_longest_match()
             assert common.size < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
@@ -346,5 +352,5 @@ def test_no_repr_of_a_call_and_its_request_shows_a_secret(name: str) -> None:
     bearer = AccessToken(TOKEN, 0.0, 0.0)
     request = WorkflowClient(settings).build(call, bearer)
     response = Answer(200, {"x": TOKEN}, REFRESH.encode())
-    shown = f"{call!r} {request.url} {request!r} {bearer!r} {settings!r} {response!r}"
-    assert [secret for secret in (SECRET, TOKEN, REFRESH, CODE, BASIC) if secret in shown] == []
+    text = f"{call!r} {request.url} {request!r} {bearer!r} {settings!r} {response!r}"
+    assert [secret for secret in (SECRET, TOKEN, REFRESH, CODE, BASIC) if secret in text] == []

@@ -19,31 +19,31 @@ import pytest
 
 from airflow_provider_workflow.client import api, errors
 from airflow_provider_workflow.client.settings import Settings, proxy_for
-from tests.traces import texts, told
+from tests.traces import secrets_in, texts
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.client.scripted_server import Script, ScriptedServer, answer
 from tests.unit.client.senders import SyncSender
 
 INBOX = answer(200, {"id": SOME_ID, "status": "active"})
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
     return certificates.make(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
-def secure(made: tuple[ssl.SSLContext, Path]) -> Iterator[ScriptedServer]:
-    with ScriptedServer(tls=made[0]) as server:
+def secure(authority: tuple[ssl.SSLContext, Path]) -> Iterator[ScriptedServer]:
+    with ScriptedServer(tls=authority[0]) as server:
         server.answers = [INBOX]
         yield server
 
 
 @pytest.fixture
-def ca(made: tuple[ssl.SSLContext, Path]) -> str:
-    return str(made[1])
+def ca(authority: tuple[ssl.SSLContext, Path]) -> str:
+    return str(authority[1])
 
 
 @pytest.mark.filterwarnings("error:Unverified HTTPS request")
@@ -55,9 +55,9 @@ def test_a_connection_that_verifies_nothing_is_named_once_and_not_with_each_requ
         for _ in range(3):
             send(api.get_inbox(SOME_ID))
     assert len(secure.requests) == 9
-    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(said) == 2
-    for text, connection_id in zip(said, ("one", "another"), strict=True):
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) == 2
+    for text, connection_id in zip(warnings, ("one", "another"), strict=True):
         assert f"{connection_id!r}" in text
         assert "verify" in text
         assert "a-secret" not in text
@@ -71,14 +71,14 @@ def test_where_certificates_are_verified_or_there_is_no_tls_nothing_is_warned_of
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_server_that_speaks_no_tls_is_named(make_send: MakeSender, scripted: ScriptedServer) -> None:
-    scripted.greeting = b"220 this is mail\r\n" * 10
-    url = scripted.url.replace("http:", "https:")
-    send = make_send(scripted.settings(base_url=url, token_url=f"{url}/token"))
-    with pytest.raises(errors.TransportError) as raised:
+def test_a_server_that_speaks_no_tls_is_named(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
+    scripted_server.greeting = b"220 this is mail\r\n" * 10
+    url = scripted_server.url.replace("http:", "https:")
+    send = make_send(scripted_server.settings(base_url=url, token_url=f"{url}/token"))
+    with pytest.raises(errors.TransportError) as error_info:
         send(api.lease_messages(SOME_ID))
-    assert f"no secure connection to 127.0.0.1:{scripted.port}" in str(raised.value)
-    assert not raised.value.sent
+    assert f"no secure connection to 127.0.0.1:{scripted_server.port}" in str(error_info.value)
+    assert not error_info.value.sent
 
 
 def test_certificates_are_loaded_once_and_again_when_the_file_has_others(ca: str, tmp_path: Path) -> None:
@@ -159,13 +159,13 @@ def test_a_proxy_is_asked_for_a_tunnel_and_sees_no_token(
 
 
 def test_a_client_keeps_to_the_proxy_that_it_began_with(
-    make_send: MakeSender, scripted: ScriptedServer, closed_port: int, monkeypatch: pytest.MonkeyPatch
+    make_send: MakeSender, scripted_server: ScriptedServer, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scripted.answers = [INBOX] * 2
-    settings = scripted.settings(base_url="http://service.invalid")
-    monkeypatch.setenv("HTTP_PROXY", scripted.url)
+    scripted_server.answers = [INBOX] * 2
+    settings = scripted_server.settings(base_url="http://service.invalid")
+    monkeypatch.setenv("HTTP_PROXY", scripted_server.url)
     send = make_send(settings)
-    for port in (scripted.port, closed_port):
+    for port in (scripted_server.port, closed_port):
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
         assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
     with pytest.raises(errors.TransportError, match="cannot be reached through the proxy"):
@@ -190,9 +190,9 @@ def test_a_secure_connection_that_breaks_after_the_request_may_have_had_its_effe
             raw.shutdown(socket.SHUT_RDWR)
 
     secure.answers = [talk_nonsense]
-    with pytest.raises(errors.TransportError) as raised:
+    with pytest.raises(errors.TransportError) as error_info:
         make_send(secure.settings(verify=ca))(api.lease_messages(SOME_ID))
-    assert raised.value.sent
+    assert error_info.value.sent
     assert len(secure.requests) == 1
 
 
@@ -203,7 +203,7 @@ def test_a_second_answer_in_the_last_record_of_an_answer_is_the_answer_of_no_cal
     size: int,
     make_send: MakeSender,
     secure: ScriptedServer,
-    made: tuple[ssl.SSLContext, Path],
+    authority: tuple[ssl.SSLContext, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, stale, second = (
@@ -211,26 +211,26 @@ def test_a_second_answer_in_the_last_record_of_an_answer_is_the_answer_of_no_cal
         for name, length in (("first", size), ("stale", 0), ("second", 0))
     )
     secure.script(first + stale, second)
-    with ScriptedServer(tls=made[0]) as proxy:
+    with ScriptedServer(tls=authority[0]) as proxy:
         proxy.answers = [tunnel_to(secure.port)]
         if has_proxy:
             monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        send = make_send(secure.settings(verify=str(made[1])))
+        send = make_send(secure.settings(verify=str(authority[1])))
         assert [send(api.pause_inbox(SOME_ID))["id"] for _ in range(2)] == ["first", "second"]
         assert bool(proxy.connections) is has_proxy
 
 
 def test_a_proxy_that_refuses_a_tunnel_means_nothing_was_sent(
-    make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    make_send: MakeSender, scripted_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scripted.answers = [answer(407).replace(b"Any", b"\x1b[31m" + b"x" * 3000)]
-    monkeypatch.setenv("HTTPS_PROXY", scripted.url.replace("http://", "http://me:proxy-pass@"))
-    send = make_send(scripted.settings(base_url="https://service.invalid"))
-    with pytest.raises(errors.TransportError, match=r"through the proxy[ -~]+407[ -~]{,300}$") as raised:
+    scripted_server.answers = [answer(407).replace(b"Any", b"\x1b[31m" + b"x" * 3000)]
+    monkeypatch.setenv("HTTPS_PROXY", scripted_server.url.replace("http://", "http://me:proxy-pass@"))
+    send = make_send(scripted_server.settings(base_url="https://service.invalid"))
+    with pytest.raises(errors.TransportError, match=r"through the proxy[ -~]+407[ -~]{,300}$") as error_info:
         send(api.lease_messages(SOME_ID))
-    assert scripted.requests[-1].startswith(b"CONNECT service.invalid:443 ")
-    assert not raised.value.sent
-    assert told(raised.value, ["proxy-pass", base64.b64encode(b"me:proxy-pass").decode()]) == []
+    assert scripted_server.requests[-1].startswith(b"CONNECT service.invalid:443 ")
+    assert not error_info.value.sent
+    assert secrets_in(error_info.value, ["proxy-pass", base64.b64encode(b"me:proxy-pass").decode()]) == []
 
 
 def cut_in_the_handshake(client: socket.socket) -> None:
@@ -255,29 +255,29 @@ def test_a_tunnel_that_breaks_means_nothing_was_sent(
     tunnel: Script,
     says: str,
     make_send: MakeSender,
-    scripted: ScriptedServer,
+    scripted_server: ScriptedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scripted.answers = [tunnel]
-    monkeypatch.setenv("HTTPS_PROXY", scripted.url)
-    send = make_send(scripted.settings(base_url="https://service.invalid"))
-    with pytest.raises(errors.TransportError) as raised:
+    scripted_server.answers = [tunnel]
+    monkeypatch.setenv("HTTPS_PROXY", scripted_server.url)
+    send = make_send(scripted_server.settings(base_url="https://service.invalid"))
+    with pytest.raises(errors.TransportError) as error_info:
         send(api.lease_messages(SOME_ID))
-    assert not raised.value.sent
-    assert str(raised.value).startswith(says)
-    assert not any(b"Bearer" in request for request in scripted.requests)
+    assert not error_info.value.sent
+    assert str(error_info.value).startswith(says)
+    assert not any(b"Bearer" in request for request in scripted_server.requests)
 
 
 def test_a_proxy_of_another_kind_is_refused_by_name(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    scripted_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://me:proxy-pass@127.0.0.1:1080")
-    with pytest.raises(errors.ConfigurationError, match="socks5 proxy") as raised:
-        SyncSender(scripted.settings())(api.get_inbox(SOME_ID))
-    assert "proxy-pass" not in texts(raised.value)
+    with pytest.raises(errors.ConfigurationError, match="socks5 proxy") as error_info:
+        SyncSender(scripted_server.settings())(api.get_inbox(SOME_ID))
+    assert "proxy-pass" not in texts(error_info.value)
     for rest in ("proxy-[pass@127.0.0.1:1080", "proxy-pass@proxy:80abc", "proxy-pass@proxy:99999", "p@"):
         monkeypatch.setenv("ALL_PROXY", f"http://me:{rest}")
-        with pytest.raises(errors.ConfigurationError, match="a proxy that is no URL") as raised:
-            SyncSender(scripted.settings())(api.app_token("external"))
-        assert (raised.value.fix, "proxy-pass" in texts(raised.value)) == ("", False)
-    assert scripted.connections == 0
+        with pytest.raises(errors.ConfigurationError, match="a proxy that is no URL") as error_info:
+            SyncSender(scripted_server.settings())(api.app_token("external"))
+        assert (error_info.value.fix, "proxy-pass" in texts(error_info.value)) == ("", False)
+    assert scripted_server.connections == 0

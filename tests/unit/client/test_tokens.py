@@ -26,7 +26,7 @@ from airflow_provider_workflow.client.tokens import TOKENS, AccessToken, TokenCa
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.client.calls import make
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.endpoint import SETTINGS, AskedError, Endpoint, ok
+from tests.unit.client.endpoint import SETTINGS, Endpoint, UnansweredError, ok
 from tests.unit.client.senders import Sender
 from tests.unit.fake_clock import START, FakeClock
 
@@ -47,12 +47,12 @@ def endpoint(cache: TokenCache) -> Endpoint:
 
 def is_asked(endpoint: Endpoint, **options: Any) -> bool:
     """Whether a client sends a request for a token."""
-    with pytest.raises(AskedError):
+    with pytest.raises(UnansweredError):
         endpoint.token(**options)
     return True
 
 
-class Held:
+class WaitingCallers:
     """
     Clients of an event loop, whose requests for tokens wait until a test answers them.
 
@@ -212,7 +212,7 @@ async def test_each_caller_that_waits_for_a_renewal_that_is_refused_is_named_in_
         emulator.release()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
     del tasks
-    assert [type(each).__name__ for each in ended] == ["AuthenticationError"] * 2 + ["CancelledError"]
+    assert [type(error).__name__ for error in ended] == ["AuthenticationError"] * 2 + ["CancelledError"]
     orders, billing = map(str, ended[:2])
     assert "rejects the credentials of the connection 'orders' (" in orders
     assert billing == orders.replace("orders", "billing")
@@ -258,11 +258,11 @@ async def test_while_the_endpoint_is_down_a_token_that_is_due_is_used_on_and_ren
 ) -> None:
     endpoint.token(ok(ONE))
     fake_clock.advance(HOURS_10 - 200)
-    held = Held(endpoint.cache, monkeypatch)
-    both = await held.two()
-    held.answer(fault)
+    callers = WaitingCallers(endpoint.cache, monkeypatch)
+    both = await callers.two()
+    callers.answer(fault)
     assert [token.value for token, _ in await asyncio.gather(*both)] == ["one", "one"]
-    assert len(held.waiting) == 1
+    assert len(callers.waiting) == 1
     fake_clock.advance(29)
     assert endpoint.token() == "one"
     fake_clock.advance(1)
@@ -328,7 +328,7 @@ def test_a_forked_child_does_not_wait_for_a_renewal_of_its_parent() -> None:
         pid = os.fork()
         if pid == 0:
             endpoint.requests = []
-            with contextlib.suppress(AskedError):
+            with contextlib.suppress(UnansweredError):
                 endpoint.token()
             os._exit(0 if len(endpoint.requests) == 1 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
@@ -357,12 +357,12 @@ def test_a_caller_that_is_interrupted_leaves_the_renewal_to_others_and_its_clien
 async def test_a_programming_error_strands_nobody(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(endpoint.cache, monkeypatch)
-    first, second = await held.two()
-    held.answer(ZeroDivisionError())
+    callers = WaitingCallers(endpoint.cache, monkeypatch)
+    first, second = await callers.two()
+    callers.answer(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         await first
     await turns()
-    assert len(held.waiting) == 2, "the second caller sends a request of its own"
-    held.answer(ok(ONE))
+    assert len(callers.waiting) == 2, "the second caller sends a request of its own"
+    callers.answer(ok(ONE))
     assert (await second)[0].value == "one"

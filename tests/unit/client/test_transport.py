@@ -25,7 +25,7 @@ from airflow_provider_workflow.client.tokens import TokenCache, token_key
 from airflow_provider_workflow.text import host_of
 from tests.unit.client.calls import SOME_ID, SUBSCRIPTION
 from tests.unit.client.conftest import MakeSender
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.senders import AsyncSender, Sender, StepsSender, SyncSender
 from tests.unit.fake_clock import FakeClock
 
@@ -33,15 +33,15 @@ INBOX = answer(200, {"id": SOME_ID, "status": "active"})
 
 
 @pytest.fixture
-def line(make_send: MakeSender, scripted: ScriptedServer) -> Sender:
+def line(make_send: MakeSender, scripted_server: ScriptedServer) -> Sender:
     """A sender to the scripted server, with little patience."""
-    return make_send(scripted.settings(timeout=0.4))
+    return make_send(scripted_server.settings(timeout=0.4))
 
 
 def fails(send: Sender, call: Any = None) -> errors.TransportError:
-    with pytest.raises(errors.TransportError) as raised:
+    with pytest.raises(errors.TransportError) as error_info:
         send(call or api.lease_messages(SOME_ID))
-    return raised.value
+    return error_info.value
 
 
 async def test_the_triggers_of_an_event_loop_share_a_session_until_the_last_one_leaves() -> None:
@@ -52,8 +52,10 @@ async def test_the_triggers_of_an_event_loop_share_a_session_until_the_last_one_
     assert one.closed
 
 
-def test_a_name_that_does_not_resolve_means_nothing_was_sent(make_send: MakeSender, scripted: Any) -> None:
-    error = fails(make_send(scripted.settings(base_url="http://nowhere.invalid")))
+def test_a_name_that_does_not_resolve_means_nothing_was_sent(
+    make_send: MakeSender, scripted_server: Any
+) -> None:
+    error = fails(make_send(scripted_server.settings(base_url="http://nowhere.invalid")))
     assert not error.sent
     assert str(error).startswith("nowhere.invalid cannot be reached: ")
 
@@ -77,12 +79,12 @@ def deaf_listener(host: str, port: int = 0) -> Iterator[int]:
         listener.bind((host, port))
         listener.listen(0)
         queue = [socket.socket() for _ in range(3)]
-        for each in queue:
-            each.setblocking(False)
-            each.connect_ex(listener.getsockname())
+        for connection in queue:
+            connection.setblocking(False)
+            connection.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
-        for each in queue:
-            each.close()
+        for connection in queue:
+            connection.close()
 
 
 @pytest.fixture
@@ -92,13 +94,15 @@ def deaf_port() -> Iterator[int]:
 
 
 def test_a_connection_that_never_stands_means_nothing_was_sent(
-    make_send: MakeSender, scripted: ScriptedServer, deaf_port: int
+    make_send: MakeSender, scripted_server: ScriptedServer, deaf_port: int
 ) -> None:
-    assert not fails(make_send(scripted.settings(base_url=f"http://127.0.0.1:{deaf_port}", timeout=0.1))).sent
+    assert not fails(
+        make_send(scripted_server.settings(base_url=f"http://127.0.0.1:{deaf_port}", timeout=0.1))
+    ).sent
 
 
 def test_all_addresses_of_a_host_share_the_time_limit(
-    make_send: MakeSender, scripted: ScriptedServer, deaf_port: int, monkeypatch: pytest.MonkeyPatch
+    make_send: MakeSender, scripted_server: ScriptedServer, deaf_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve = socket.getaddrinfo
 
@@ -106,16 +110,18 @@ def test_all_addresses_of_a_host_share_the_time_limit(
         return resolve("127.0.0.1", *args, **options) * (1000 if host == "many.invalid" else 1)
 
     monkeypatch.setattr(socket, "getaddrinfo", many)
-    error = fails(make_send(scripted.settings(base_url=f"http://many.invalid:{deaf_port}", timeout=0.1)))
+    error = fails(
+        make_send(scripted_server.settings(base_url=f"http://many.invalid:{deaf_port}", timeout=0.1))
+    )
     assert (error.sent, error.timed_out) == (False, True)
     assert str(error) == f"no connection to many.invalid:{deaf_port} within 0.1 s"
 
 
 @pytest.mark.parametrize("is_deaf", [False, True])
 def test_the_next_address_of_a_host_is_tried(
-    is_deaf: bool, make_send: MakeSender, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    is_deaf: bool, make_send: MakeSender, scripted_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolve, port = socket.getaddrinfo, scripted.port
+    resolve, port = socket.getaddrinfo, scripted_server.port
     addresses = [
         *resolve("127.0.0.9", port, type=socket.SOCK_STREAM),
         *resolve("127.0.0.1", port, type=socket.SOCK_STREAM),
@@ -125,34 +131,38 @@ def test_the_next_address_of_a_host_is_tried(
         "getaddrinfo",
         lambda host, *args, **more: addresses if host == "two.invalid" else resolve(host, *args, **more),
     )
-    scripted.answers = [INBOX]
-    settings = scripted.settings(base_url=f"http://two.invalid:{port}", timeout=0.5)
+    scripted_server.answers = [INBOX]
+    settings = scripted_server.settings(base_url=f"http://two.invalid:{port}", timeout=0.5)
     with ExitStack() as deaf:
         if is_deaf:
             deaf.enter_context(deaf_listener("127.0.0.9", port))
         assert make_send(settings)(api.get_inbox(SOME_ID))["id"] == SOME_ID
 
 
-def test_a_handshake_that_never_ends_is_a_time_limit(make_send: MakeSender, scripted: ScriptedServer) -> None:
+def test_a_handshake_that_never_ends_is_a_time_limit(
+    make_send: MakeSender, scripted_server: ScriptedServer
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
-        assert fails(make_send(scripted.settings(base_url=url, timeout=0.1))).timed_out
+        assert fails(make_send(scripted_server.settings(base_url=url, timeout=0.1))).timed_out
 
 
 def test_a_kept_connection_that_has_died_may_have_had_its_effect(
-    line: Sender, scripted: ScriptedServer
+    line: Sender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [INBOX, b""]
+    scripted_server.answers = [INBOX, b""]
     line(api.get_inbox(SOME_ID))
     assert fails(line).sent
-    assert len(scripted.requests) == 2
-    assert scripted.connections == 1
+    assert len(scripted_server.requests) == 2
+    assert scripted_server.connections == 1
 
 
-def test_a_request_that_is_not_read_is_limited(make_send: MakeSender, scripted: ScriptedServer) -> None:
+def test_a_request_that_is_not_read_is_limited(
+    make_send: MakeSender, scripted_server: ScriptedServer
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        send = make_send(scripted.settings(base_url=url, timeout=0.2))
+        send = make_send(scripted_server.settings(base_url=url, timeout=0.2))
         error = fails(send, api.create_inbox({**SUBSCRIPTION, "inputs": {"text": "x" * 20_000_000}}, "big"))
     assert error.timed_out
 
@@ -162,18 +172,18 @@ def is_still_renewing(error: errors.TransportError) -> bool:
 
 
 def test_a_task_does_not_wait_for_ever_for_a_token_that_another_thread_renews(
-    scripted: ScriptedServer,
+    scripted_server: ScriptedServer,
 ) -> None:
-    settings = scripted.settings(timeout=0.1)
+    settings = scripted_server.settings(timeout=0.1)
     with closing(SyncSender(settings, attempts=1, longest_wait=0.1)) as send:
         send.tokens.join(token_key(settings, settings.scope))
         assert is_still_renewing(fails(send))
 
 
 async def test_a_trigger_does_not_wait_for_ever_for_a_token_that_another_one_renews(
-    scripted: ScriptedServer, fake_clock: FakeClock
+    scripted_server: ScriptedServer, fake_clock: FakeClock
 ) -> None:
-    settings, tokens = scripted.settings(timeout=30), TokenCache()
+    settings, tokens = scripted_server.settings(timeout=30), TokenCache()
     tokens.join(token_key(settings, settings.scope))
     async with shared_session(None, 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=tokens, gates={})
@@ -181,15 +191,15 @@ async def test_a_trigger_does_not_wait_for_ever_for_a_token_that_another_one_ren
         await fake_clock.elapse(89)
         assert not waiting.done()
         await fake_clock.elapse(1)
-        with pytest.raises(errors.TransportError) as raised:
+        with pytest.raises(errors.TransportError) as error_info:
             await waiting
-    assert is_still_renewing(raised.value)
+    assert is_still_renewing(error_info.value)
 
 
 def test_an_error_that_the_caller_handles_is_no_cause_of_a_lost_answer(
-    line: Sender, scripted: ScriptedServer
+    line: Sender, scripted_server: ScriptedServer
 ) -> None:
-    scripted.answers = [b""]
+    scripted_server.answers = [b""]
     try:
         raise SSLCertVerificationError
     except SSLCertVerificationError:
@@ -197,38 +207,40 @@ def test_an_error_that_the_caller_handles_is_no_cause_of_a_lost_answer(
     assert (error.sent, error.permanent) == (True, False)
 
 
-def test_each_call_has_all_of_its_time(make_send: MakeSender, scripted: ScriptedServer) -> None:
+def test_each_call_has_all_of_its_time(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
     def slowly(connection: socket.socket) -> None:
         for part in (INBOX[:20], INBOX[20:]):
             connection.sendall(part)
             time.sleep(0.6)
 
-    send = make_send(scripted.settings(timeout=1.5))
-    scripted.answers = [slowly]
+    send = make_send(scripted_server.settings(timeout=1.5))
+    scripted_server.answers = [slowly]
     for _ in range(2):
         assert send(api.get_inbox(SOME_ID))["id"] == SOME_ID
 
 
-def test_an_answer_of_chunks_leaves_its_connection_good(line: Sender, scripted: ScriptedServer) -> None:
+def test_an_answer_of_chunks_leaves_its_connection_good(
+    line: Sender, scripted_server: ScriptedServer
+) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b'4\r\n{"id\r\n18\r\n": "i", "status": "new"}\r\n0\r\n\r\n'
-    scripted.answers = [b"HTTP/1.1 100 Continue\r\n\r\n" + head + chunks]
+    scripted_server.answers = [b"HTTP/1.1 100 Continue\r\n\r\n" + head + chunks]
     for _ in range(2):
         assert line(api.get_inbox(SOME_ID)) == {"id": "i", "status": "new"}
-    assert scripted.connections == 1
+    assert scripted_server.connections == 1
 
 
-def test_cookies_of_the_service_are_not_kept(line: Sender, scripted: ScriptedServer) -> None:
-    scripted.answers = [INBOX.replace(b"\r\n", b"\r\nSet-Cookie: session=someone; Path=/\r\n", 1)]
+def test_cookies_of_the_service_are_not_kept(line: Sender, scripted_server: ScriptedServer) -> None:
+    scripted_server.answers = [INBOX.replace(b"\r\n", b"\r\nSet-Cookie: session=someone; Path=/\r\n", 1)]
     for _ in range(2):
         line(api.get_inbox(SOME_ID))
-    assert b"ookie" not in scripted.requests[1]
+    assert b"ookie" not in scripted_server.requests[1]
 
 
-def test_a_call_without_a_body_says_so(line: Sender, scripted: ScriptedServer) -> None:
-    scripted.answers = [INBOX]
+def test_a_call_without_a_body_says_so(line: Sender, scripted_server: ScriptedServer) -> None:
+    scripted_server.answers = [INBOX]
     line(api.pause_inbox(SOME_ID))
-    assert b"content-length: 0\r\n" in scripted.requests[0].lower()
+    assert b"content-length: 0\r\n" in scripted_server.requests[0].lower()
 
 
 VALUE = {
@@ -293,35 +305,35 @@ BAD: dict[str, tuple[bytes, type[errors.WorkflowError]]] = {
 }
 
 
-def outcomes(reply: bytes, scripted: ScriptedServer) -> list[Any]:
+def outcomes(reply: bytes, scripted_server: ScriptedServer) -> list[Any]:
     """What a lease request comes to in tasks and in triggers, where this is the answer."""
     ends: list[Any] = []
     for kind, once in ((SyncSender, {"attempts": 1}), (AsyncSender, {})):
-        scripted.script(reply)
-        with closing(kind(scripted.settings(), longest_wait=0, **once)) as sender:
+        scripted_server.script(reply)
+        with closing(kind(scripted_server.settings(), longest_wait=0, **once)) as sender:
             try:
                 ends.append(sender(api.lease_messages(SOME_ID)))
             except errors.WorkflowError as error:
                 ends.append(error)
-        assert len(scripted.requests) == 1
+        assert len(scripted_server.requests) == 1
     return ends
 
 
 @pytest.mark.parametrize("form", GOOD)
 def test_a_lease_in_any_legal_form_is_taken_by_tasks_and_triggers(
-    form: str, scripted: ScriptedServer
+    form: str, scripted_server: ScriptedServer
 ) -> None:
-    for lease in outcomes(GOOD[form], scripted):
+    for lease in outcomes(GOOD[form], scripted_server):
         assert not isinstance(lease, Exception), lease
         assert {name: lease[name] for name in VALUE} == VALUE
 
 
 @pytest.mark.parametrize("form", BAD)
 def test_what_is_no_lease_is_the_same_error_in_tasks_and_triggers(
-    form: str, scripted: ScriptedServer
+    form: str, scripted_server: ScriptedServer
 ) -> None:
     reply, kind = BAD[form]
-    ends = outcomes(reply, scripted)
+    ends = outcomes(reply, scripted_server)
     assert [type(error) for error in ends] == [kind, kind], ends
     one, other = (
         {name: value for name, value in vars(error).items() if name != "may_repeat"} for error in ends
@@ -359,37 +371,37 @@ def test_a_refusal_names_connection_host_and_cure_in_one_sentence(
     by_token: bool,
     changes: dict[str, str],
     fix: str,
-    scripted: ScriptedServer,
+    scripted_server: ScriptedServer,
 ) -> None:
     body = {"error": code, "error_description": "not you"} if code else {}
     if code in ("unauthenticated", "invalid_audience"):
         body = {"errors": [{"code": code, "detail": "not you"}]}
-    scripted.script(answer(status, body), token=answer(status, body) if by_token else None)
-    send = StepsSender(scripted.settings(connection_id="shop_prod", **changes), scripted.reply)
-    with pytest.raises(errors.AuthenticationError) as raised:
+    scripted_server.script(answer(status, body), token=answer(status, body) if by_token else None)
+    send = StepsSender(scripted_server.settings(connection_id="shop_prod", **changes), scripted_server.reply)
+    with pytest.raises(errors.AuthenticationError) as error_info:
         send(call)
 
-    error, text = raised.value, str(raised.value)
+    error, text = error_info.value, str(error_info.value)
     does = "gives no access token for" if status in (200, 404) else "rejects the credentials of"
-    what = f"127.0.0.1:{scripted.port} {does} the connection 'shop_prod'"
-    assert text.startswith(f"{what} ({error.reason}): {fix}")
+    refusal = f"127.0.0.1:{scripted_server.port} {does} the connection 'shop_prod'"
+    assert text.startswith(f"{refusal} ({error.reason}): {fix}")
     assert "\n" not in text
     assert not any(secret in text for secret in ("a-secret", "scripted-token", "an-id"))
     assert str(pickle.loads(pickle.dumps(error))) == text
 
 
-def test_after_the_audience_was_corrected_a_new_token_is_got(scripted: ScriptedServer) -> None:
-    scripted.script(answer(401, {"errors": [{"code": "invalid_audience", "detail": ""}]}))
-    send = StepsSender(scripted.settings(), scripted.reply)
+def test_after_the_audience_was_corrected_a_new_token_is_got(scripted_server: ScriptedServer) -> None:
+    scripted_server.script(answer(401, {"errors": [{"code": "invalid_audience", "detail": ""}]}))
+    send = StepsSender(scripted_server.settings(), scripted_server.reply)
     for _ in range(3):
         with pytest.raises(errors.AuthenticationError):
             send(api.get_inbox(SOME_ID))
-    assert len(scripted.token_requests) == 2
+    assert len(scripted_server.token_requests) == 2
 
 
-def test_without_a_connection_the_text_is_what_the_service_answered(scripted: ScriptedServer) -> None:
-    scripted.script(answer(403, {"detail": "not you"}))
+def test_without_a_connection_the_text_is_what_the_service_answered(scripted_server: ScriptedServer) -> None:
+    scripted_server.script(answer(403, {"detail": "not you"}))
     with pytest.raises(
         errors.AuthenticationError, match=r"^The request to guess a workflow was answered with 403: not you$"
     ):
-        StepsSender(scripted.settings(), scripted.reply)(api.guess("an order"))
+        StepsSender(scripted_server.settings(), scripted_server.reply)(api.guess("an order"))

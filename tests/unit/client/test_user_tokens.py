@@ -31,9 +31,9 @@ from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import TokenCache, token_key, token_of_user
 from airflow_provider_workflow.client.user_tokens import READ_AGAIN_SECONDS, UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
-from tests.traces import told
+from tests.traces import secrets_in
 from tests.unit.client.conftest import MakeSender, settings_of
-from tests.unit.client.endpoint import SETTINGS, AskedError, Endpoint, ok
+from tests.unit.client.endpoint import SETTINGS, Endpoint, UnansweredError, ok
 from tests.unit.client.senders import SyncSender
 from tests.unit.client.stores import MemoryStore, logged_in
 from tests.unit.client.test_tokens import DOWN
@@ -102,7 +102,7 @@ def token(endpoint: Endpoint, store: MemoryStore, *replies: Any, settings: Setti
 
 def is_asked(endpoint: Endpoint, stored: UserTokens, settings: Settings = USER) -> bool:
     """Whether a client that finds these tokens requests new ones."""
-    with pytest.raises(AskedError):
+    with pytest.raises(UnansweredError):
         token(endpoint, ScriptedStore(stored), settings=settings)
     return True
 
@@ -137,7 +137,7 @@ def test_a_process_that_finds_due_tokens_stored_keeps_to_the_stored_times(
     assert token(endpoint, store) == "access-1"
     assert store.reads == 1
     fake_clock.advance(1)
-    with pytest.raises(AskedError):
+    with pytest.raises(UnansweredError):
         token(endpoint, store)
     assert store.reads == 2
 
@@ -159,9 +159,9 @@ def test_a_token_that_was_refused_is_replaced_by_one_that_another_stored(endpoin
 def test_what_used_nothing_up_is_no_reason_to_log_in(
     endpoint: Endpoint, fault: Any, kind: type[WorkflowError]
 ) -> None:
-    with pytest.raises(kind) as raised:
+    with pytest.raises(kind) as error_info:
         token(endpoint, ScriptedStore(OVER), fault)
-    assert not isinstance(raised.value, LoginRequiredError)
+    assert not isinstance(error_info.value, LoginRequiredError)
     assert is_asked(endpoint, OVER)
 
 
@@ -210,13 +210,13 @@ def test_a_refresh_token_of_no_use_is_not_sent_again_until_the_user_has_logged_i
     endpoint: Endpoint, fake_clock: FakeClock, fault: str
 ) -> None:
     store = ScriptedStore(DUE)
-    with pytest.raises(LoginRequiredError, match=r"'mine'.*Log in again") as raised:
+    with pytest.raises(LoginRequiredError, match=r"'mine'.*Log in again") as error_info:
         token(endpoint, store, REFUSED[fault])
     assert (sum(fake_clock.slept), store.reads) == (10, 10)
-    assert isinstance(raised.value.__cause__, WorkflowError)
+    assert isinstance(error_info.value.__cause__, WorkflowError)
     with pytest.raises(LoginRequiredError) as again:
         token(endpoint, ScriptedStore(replace(DUE, expires_at=NOW)))
-    assert str(again.value) == str(raised.value)
+    assert str(again.value) == str(error_info.value)
     new = replace(OVER, access_token="new", refresh_token="new")
     assert is_asked(endpoint, new)
     for corrected in ({"token_url": "https://corrected/token"}, {"client_id": "corrected"}):
@@ -261,10 +261,10 @@ def test_a_write_that_failed_in_appearance_is_not_done_twice(endpoint: Endpoint)
 
 
 def test_tokens_that_cannot_be_stored_are_not_used(endpoint: Endpoint) -> None:
-    with pytest.raises(LoginRequiredError, match="could not be stored") as raised:
+    with pytest.raises(LoginRequiredError, match="could not be stored") as error_info:
         token(endpoint, ScriptedStore(OVER, AWAY), ok(ANSWER))
     assert endpoint.cache.usable(KEY) is None
-    assert told(raised.value, [ANSWER["access_token"], ANSWER["refresh_token"]]) == []
+    assert secrets_in(error_info.value, [ANSWER["access_token"], ANSWER["refresh_token"]]) == []
     with pytest.raises(LoginRequiredError, match="could not be stored"):
         token(endpoint, ScriptedStore(OVER))
 
@@ -329,9 +329,9 @@ def test_a_lost_answer_ends_in_an_error_that_names_the_cure_and_no_secret(
     secrets = (tokens.access_token, tokens.refresh_token)
     send = as_user(store=MemoryStore(tokens))
     emulator.fault("drop", operation="token", when="after")
-    with pytest.raises(LoginRequiredError, match="Log in again") as raised:
+    with pytest.raises(LoginRequiredError, match="Log in again") as error_info:
         send(api.list_inboxes())
-    assert told(raised.value, secrets) == []
+    assert secrets_in(error_info.value, secrets) == []
     assert [secret for secret in secrets if secret in caplog.text] == []
     assert sum(send.naps) == 10
     assert emulator.count("token") == 1

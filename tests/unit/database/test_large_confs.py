@@ -19,8 +19,8 @@ from airflow_provider_workflow.database.dag_runs import MAX_CONF_BYTES, Database
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX, run_id_of
 from tests.crash.topology import POSTGRES_VARIABLE
 from tests.crash.topology import database as postgres_database
-from tests.unit.cli.burying import INBOX_ID
 from tests.unit.cli.database import Database
+from tests.unit.cli.dead_letter_runs import INBOX_ID
 
 IN_INBOX = Selection(RUN_ID_PREFIX, conf={"connection_id": "c", "inbox_id": INBOX_ID})
 SMALL, LARGE = (run_id_of(message_id, INBOX_ID) for message_id in ("small", "large"))
@@ -94,5 +94,7 @@ def test_without_a_limit_each_conf_is_read() -> None:
 def test_the_run_of_a_message_is_found_by_its_id_if_its_conf_is_too_large() -> None:
     runs = dag_runs.runs_of({SMALL: "another", LARGE: INBOX_ID}, ["handle"], omit_large_confs=True)
 
-    assert {run_id: [run.is_large for run in found] for run_id, found in runs.items()} == {LARGE: [True]}
+    assert {run_id: [run.is_large for run in runs_of_id] for run_id, runs_of_id in runs.items()} == {
+        LARGE: [True]
+    }
     assert set(runs[LARGE][0].conf.values()) == {None}

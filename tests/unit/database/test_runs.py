@@ -28,9 +28,9 @@ from airflow_provider_workflow.database.dag_runs import (
 from airflow_provider_workflow.database.inbox_uses import inbox_uses
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start
-from tests.unit.cli.burying import INBOX_ID, Burying
-from tests.unit.cli.burying import start as start_run
 from tests.unit.cli.database import Database, listening
+from tests.unit.cli.dead_letter_runs import INBOX_ID, DeadLetterRuns
+from tests.unit.cli.dead_letter_runs import start as start_run
 
 RUN_ID = "workflow__a"
 CONF = {"inbox_id": "i", "message": {"id": "a"}}
@@ -63,8 +63,10 @@ def test_only_runs_of_the_provider_are_found(triggered_by: str, user: str | None
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, newest_first: bool) -> None:
-    run_ids = [buried.bury(f"m{number}") for number in range(7)]
+def test_pages_hold_each_run_once_even_if_all_started_at_once(
+    dead_letter_runs: DeadLetterRuns, newest_first: bool
+) -> None:
+    run_ids = [dead_letter_runs.bury(f"m{number}") for number in range(7)]
     with create_session() as session:
         session.execute(update(DagRun).values(run_after=datetime(2026, 1, 1, tzinfo=UTC)))
 
@@ -85,8 +87,10 @@ def test_pages_hold_each_run_once_even_if_all_started_at_once(buried: Burying, n
     ],
     ids=["list", "find", "count"],
 )
-def test_no_list_of_dead_letters_reads_the_conf_of_a_run(buried: Burying, read: Callable[[], object]) -> None:
-    buried.bury("a")
+def test_no_list_of_dead_letters_reads_the_conf_of_a_run(
+    dead_letter_runs: DeadLetterRuns, read: Callable[[], object]
+) -> None:
+    dead_letter_runs.bury("a")
     start_run("a", INBOX_ID)
     whole_confs: list[str] = []
     bind: Any = settings.Session.session_factory.kw["bind"]
@@ -107,11 +111,11 @@ def test_a_run_is_found_although_the_clock_of_its_machine_is_slow() -> None:
     create_dag_run("handle", RUN_ID, CONF, None, triggered_by="CLI", user=None)
     started = datetime.now(UTC)
 
-    def found(later: timedelta) -> bool:
+    def is_found(later: timedelta) -> bool:
         return bool(dag_runs.runs_of({RUN_ID: "i"}, [], since=started + later))
 
-    assert found(timedelta(minutes=30))
-    assert not found(CLOCK_SKEW + timedelta(minutes=1))
+    assert is_found(timedelta(minutes=30))
+    assert not is_found(CLOCK_SKEW + timedelta(minutes=1))
 
 
 RUNS = DatabaseRuns()
@@ -139,9 +143,9 @@ def test_a_run_that_somebody_else_starts_at_the_same_moment_is_found(
     RUNS.start("handle", "workflow__1", {})
     look, looks = DagRun.find_duplicate, []
 
-    def too_early_at_first(**given: Any) -> Any:
-        looks.append(given)
-        return None if len(looks) == 1 else look(**given)
+    def too_early_at_first(**kwargs: Any) -> Any:
+        looks.append(kwargs)
+        return None if len(looks) == 1 else look(**kwargs)
 
     monkeypatch.setattr(DagRun, "find_duplicate", too_early_at_first)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
@@ -184,21 +188,21 @@ def test_a_fault_of_the_database_is_of_one_message_or_of_everything(
     monkeypatch.setattr(trigger_dag, "trigger_dag", fail)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
 
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as error_info:
         RUNS.start("handle", "workflow__1", {"message": "payload-of-this-test"})
 
-    assert type(caught.value) is kind
-    assert "payload-of-this-test" not in str(caught.value)
-    assert "statement" not in str(caught.value)
+    assert type(error_info.value) is kind
+    assert "payload-of-this-test" not in str(error_info.value)
+    assert "statement" not in str(error_info.value)
 
 
 def test_a_locked_database_is_tried_again(handle: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     start, faults = trigger_dag.trigger_dag, [of(OperationalError), of(OperationalError)]
 
-    def sometimes(*given: Any, **more: Any) -> Any:
+    def sometimes(*args: Any, **more: Any) -> Any:
         if faults:
             raise faults.pop()
-        return start(*given, **more)
+        return start(*args, **more)
 
     monkeypatch.setattr(trigger_dag, "trigger_dag", sometimes)
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
@@ -216,7 +220,7 @@ RUN_TYPES = pytest.mark.since(3, 3, "the run types that a DAG allows")
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "reason"),
     [
         ({"is_stale": True}, "was not found"),
         ({"has_import_errors": True}, "has import errors"),
@@ -224,7 +228,7 @@ RUN_TYPES = pytest.mark.since(3, 3, "the run types that a DAG allows")
     ],
 )
 def test_a_paused_dag_is_a_good_target_and_one_that_cannot_run_is_none(
-    handle: Database, columns: dict[str, Any], said: str
+    handle: Database, columns: dict[str, Any], reason: str
 ) -> None:
     handle.change("handle", is_paused=True)
     RUNS.check_target("handle")
@@ -232,7 +236,7 @@ def test_a_paused_dag_is_a_good_target_and_one_that_cannot_run_is_none(
     assert RUNS.start("handle", "workflow__1", {}) is Start.STARTED
     handle.change("handle", **columns)
 
-    with pytest.raises(TargetError, match=said):
+    with pytest.raises(TargetError, match=reason):
         RUNS.check_target("handle")
 
 

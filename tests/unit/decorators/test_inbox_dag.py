@@ -51,18 +51,18 @@ def parsed_file() -> Iterator[Any]:
         yield DagContext
 
 
-def made(function: Any = handle_order, **arguments: Any) -> tuple[DAG, DAG]:
+def dags_of(function: Any = handle_order, **arguments: Any) -> tuple[DAG, DAG]:
     """The DAG that the decorator makes of a function, and its listener."""
     with parsed_file() as context:
         target = inbox_dag(**{"inbox": "orders", **arguments})(function)
-        found = {dag.dag_id: dag for dag, _ in context.autoregistered_dags}
-    assert len(found) == 2
-    assert found.pop(target.dag_id) is target
-    return target, *found.values()  # type: ignore[return-value]
+        dags = {dag.dag_id: dag for dag, _ in context.autoregistered_dags}
+    assert len(dags) == 2
+    assert dags.pop(target.dag_id) is target
+    return target, *dags.values()  # type: ignore[return-value]
 
 
 def test_a_sensor_waits_in_the_triggerer_as_long_as_it_takes() -> None:
-    sensor: Any = made(listener="sensor")[1].get_task("start_runs")
+    sensor: Any = dags_of(listener="sensor")[1].get_task("start_runs")
 
     assert isinstance(sensor, WorkflowInboxSensor)
     assert (sensor.inbox, sensor.deferrable) == ("orders", True)
@@ -82,7 +82,7 @@ def arguments_of_trigger(listener: Any) -> Mapping[str, Any]:
 
 
 def test_a_notice_starts_the_listener() -> None:
-    _, listener = made(listener="notice", workflow_conn_id="shop")
+    _, listener = dags_of(listener="notice", workflow_conn_id="shop")
     start_runs = listener.get_task("start_runs")
 
     assert isinstance(start_runs, WorkflowInboxDispatchOperator)
@@ -116,15 +116,15 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
 def test_both_dags_have_their_file_their_names_and_what_the_function_says(kind: str) -> None:
-    for given, names in (
+    for arguments, names in (
         ({}, ("handle_order", "handle_order_listener")),
         ({"dag_id": "orders", "listener_dag_id": "wait", "doc_md": "Written."}, ("orders", "wait")),
     ):
-        target, listener = made(listener=kind, **given)
+        target, listener = dags_of(listener=kind, **arguments)
         start_runs: Any = listener.get_task("start_runs")
         assert (target.dag_id, listener.dag_id, start_runs.trigger_dag_id) == (*names, names[0])
         assert target.fileloc == listener.fileloc == __file__
-        assert target.doc_md == given.get("doc_md")
+        assert target.doc_md == arguments.get("doc_md")
         assert (target.schedule, listener.max_active_runs) == (None, 1)
         assert listener.start_date is not None
         assert listener.start_date < datetime.now(UTC)
@@ -140,7 +140,7 @@ def test_both_dags_have_their_file_their_names_and_what_the_function_says(kind: 
 
 
 def test_the_form_has_the_message_with_the_example() -> None:
-    target, _ = made(example={"total": 20})
+    target, _ = dags_of(example={"total": 20})
     message = target.params["message"]
     param = target.params.get_param("message")
     assert message["payload"] == {"total": 20}
@@ -155,8 +155,8 @@ def test_every_argument_of_a_listener_reaches_its_task(name: str, kind: str) -> 
         pytest.skip("trace_context needs Airflow 3.4")
     value = "wait" if (kind, name) == ("sensor", "on_paused") else VALUES[name]
     needed = {} if name == "dead_letter_dag_id" else {"dead_letter_dag_id": "dead_order"}
-    default = made(listener=kind)[1].get_task("start_runs")
-    task = made(listener=kind, **{**needed, name: value})[1].get_task("start_runs")
+    default = dags_of(listener=kind)[1].get_task("start_runs")
+    task = dags_of(listener=kind, **{**needed, name: value})[1].get_task("start_runs")
 
     assert value_of(task, name) == value != value_of(default, name)
 
@@ -168,7 +168,7 @@ def value_of(task: Any, name: str) -> Any:
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in OF_WAITING for name in OF_WAITING[kind]])
 def test_every_argument_of_waiting_reaches_the_sensor_or_the_trigger(kind: str, name: str) -> None:
     def waiting(**arguments: Any) -> Mapping[str, Any]:
-        listener = made(listener=kind, **arguments)[1]
+        listener = dags_of(listener=kind, **arguments)[1]
         if kind == "notice":
             return arguments_of_trigger(listener)
         sensor = vars(listener.get_task("start_runs"))
@@ -180,7 +180,9 @@ def test_every_argument_of_waiting_reaches_the_sensor_or_the_trigger(kind: str, 
 
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
 def test_arguments_of_any_task_reach_that_of_the_listener(kind: str) -> None:
-    start_runs = made(listener=kind, listener_args={"retries": 3, "queue": "quick"})[1].get_task("start_runs")
+    start_runs = dags_of(listener=kind, listener_args={"retries": 3, "queue": "quick"})[1].get_task(
+        "start_runs"
+    )
 
     assert (start_runs.retries, start_runs.queue) == (3, "quick")
 
@@ -201,7 +203,7 @@ def test_the_annotation_is_the_schema_of_the_listener_unless_one_is_given(with_t
     own = {"required": ["total"]}
 
     def schema_of(function: Any, **arguments: Any) -> Any:
-        listener = made(task(function) if with_task else function, listener=kind, **arguments)[1]
+        listener = dags_of(task(function) if with_task else function, listener=kind, **arguments)[1]
         return listener.get_task("start_runs").schema  # type: ignore[attr-defined]
 
     assert schema_of(typed) is Order
@@ -214,7 +216,7 @@ def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     both = {"tags": ["shop"], "start_date": start, "is_paused_upon_creation": False}
     own = {"default_args": {"retries": 2}, "max_active_runs": 3, "description": "x", "params": {"rate": 2}}
-    target, listener = made(**both, **own, dag_display_name="Orders")
+    target, listener = dags_of(**both, **own, dag_display_name="Orders")
 
     assert target.tags == listener.tags == {"shop"}
     assert target.start_date == listener.start_date == start
@@ -231,7 +233,7 @@ def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
     [
         ({"matches": "x"}, r".*listener=.notice.* keyword argument 'matches'\. Did you mean 'match'\?"),
         ({"schedule": "@daily"}, "schedule cannot be given: messages start the runs"),
-        ({"inbox": made}, r"write @inbox_dag\(inbox="),
+        ({"inbox": dags_of}, r"write @inbox_dag\(inbox="),
         (
             {"listener": "sensor", "renotify_seconds": 9},
             ".*'renotify_seconds'. It is for listener=\"notice\"",
@@ -247,7 +249,7 @@ def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
 )
 def test_an_unknown_argument_is_named(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(TypeError, match=text):
-        made(**arguments)
+        dags_of(**arguments)
 
 
 def test_every_argument_of_a_listener_can_be_given() -> None:
@@ -278,7 +280,7 @@ def arguments_of(kind: type) -> set[str]:
 def test_a_wrong_argument_is_named_with_its_fix(arguments: dict[str, Any], text: str) -> None:
     # That of Airflow is a ValueError from 3.3 on.
     with pytest.raises((ValueError, ParamValidationError), match=f"^{text}"):
-        made(**arguments)
+        dags_of(**arguments)
 
 
 def test_a_function_without_tasks_would_only_run_at_parse_time() -> None:
@@ -299,11 +301,11 @@ def test_a_function_takes_one_argument(function: Any) -> None:
 def test_a_task_may_take_its_context_too() -> None:
     def with_context(message: Any, ti: Any, params: Any = None) -> None: ...
 
-    assert made(task(with_context))[0].task_ids == ["with_context"]
+    assert dags_of(task(with_context))[0].task_ids == ["with_context"]
 
 
 def test_a_dag_is_not_called_again() -> None:
-    target, _ = made()
+    target, _ = dags_of()
     text = rf'^{re.escape(__file__)}: the DAG "handle_order" is already made by @inbox_dag. Remove the call'
     with pytest.raises(TypeError, match=text):
         target()  # type: ignore[operator]
@@ -317,8 +319,8 @@ def test_an_example_that_the_listener_would_reject_is_an_error() -> None:
         rf"^{re.escape(__file__)}: the example of 'typed' would be rejected: .*: \$.total: not a whole number"
     )
     with pytest.raises(ValueError, match=text):
-        made(typed, example={"total": "many"})
-    assert made(typed, example={"total": 7})[0].params["message"]["payload"] == {"total": 7}
+        dags_of(typed, example={"total": "many"})
+    assert dags_of(typed, example={"total": 7})[0].params["message"]["payload"] == {"total": 7}
 
 
 def test_two_listeners_of_an_inbox_in_one_file_are_an_error() -> None:
@@ -338,12 +340,12 @@ def test_two_listeners_of_an_inbox_in_one_file_are_an_error() -> None:
 
 @pytest.mark.parametrize("conf", [None, {"rate": 3}])
 def test_a_run_by_hand_works_on_the_example(conf: dict[str, Any] | None) -> None:
-    target, _ = made(example=[1])
-    rendered = target.get_task("work")
+    target, _ = dags_of(example=[1])
+    render = target.get_task("work")
     context: Any = {"dag_run": SimpleNamespace(conf=conf), "params": dict(target.params), "macros": None}
-    rendered.render_template_fields(context)
+    render.render_template_fields(context)
 
-    assert rendered.op_args[0]["payload"] == [1]
+    assert render.op_args[0]["payload"] == [1]
 
 
 @pytest.mark.since(3, 3, "a DAG's result")
@@ -358,22 +360,22 @@ def test_what_the_function_returns_is_the_result_of_the_dag() -> None:
 LARGE = {"amount": 2**70, "name": "a\0b", "items": [1, 2]}
 
 
-def sent(payload: Any) -> dict[str, Any]:
+def message_of(payload: Any) -> dict[str, Any]:
     """A message with this payload, as it is in the conf of its run."""
     return storable({"id": "a", "created_at": None, "payload": payload, "message_attributes": {}})
 
 
 def message_context(payload: Any) -> Any:
-    conf = {"inbox_id": "i", "message": sent(payload)}
+    conf = {"inbox_id": "i", "message": message_of(payload)}
     return {"dag_run": SimpleNamespace(conf=conf), "params": {"message": {"id": "example-1"}}}
 
 
-def resolved(argument: MessagePlaceholder, payload: Any) -> Any:
+def resolve(argument: MessagePlaceholder, payload: Any) -> Any:
     return argument.resolve(message_context(payload))
 
 
 def test_a_task_gets_a_payload_that_airflow_cannot_store() -> None:
-    message = resolved(MessagePlaceholder(), LARGE)
+    message = resolve(MessagePlaceholder(), LARGE)
 
     assert message["payload"] == message.get("payload") == payload_of(message) == LARGE
     assert message["id"] == message.get("id") == "a"
@@ -382,7 +384,7 @@ def test_a_task_gets_a_payload_that_airflow_cannot_store() -> None:
 
 
 def test_a_process_without_this_package_gets_such_a_message_too() -> None:
-    message = resolved(MessagePlaceholder(), LARGE)
+    message = resolve(MessagePlaceholder(), LARGE)
 
     for copied in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
         assert type(copied) is dict
@@ -394,10 +396,10 @@ def test_a_part_that_the_message_does_not_have_is_an_error(payload: Any) -> None
     with pytest.raises(
         LookupError, match=r"^The message of this run has no message\['payload'\]\['total'\]\."
     ):
-        resolved(MessagePlaceholder()["payload"]["total"], payload)
+        resolve(MessagePlaceholder()["payload"]["total"], payload)
 
 
-def rendered(text: Callable[[Any], Any], payload: Any, **arguments: Any) -> Any:
+def render(text: Callable[[Any], Any], payload: Any, **arguments: Any) -> Any:
     """The value of a templated argument of a task in a run of a message with this payload."""
 
     @inbox_dag("orders", **arguments)
@@ -419,9 +421,9 @@ def test_a_payload_is_no_template_and_mapped_tasks_get_the_message_too() -> None
         work(MessagePlaceholder()["payload"]["text"])
         work.override(task_id="mapped").partial(message=MessagePlaceholder()).expand_kwargs([{}])
 
-    rendered: Any = dag.get_task("work")
-    rendered.render_template_fields({**running, "task": rendered})
-    assert rendered.op_args == ("{{ 1 // 0 }}",)
+    render: Any = dag.get_task("work")
+    render.render_template_fields({**running, "task": render})
+    assert render.op_args == ("{{ 1 // 0 }}",)
     mapped: Any = dag.get_task("mapped")
     assert mapped.partial_kwargs["op_kwargs"]["message"].resolve(running) == message
 
@@ -429,22 +431,22 @@ def test_a_payload_is_no_template_and_mapped_tasks_get_the_message_too() -> None
 def test_a_part_in_a_string_is_sound_whatever_else_is_in_the_payload() -> None:
     payload = {"title": "Fix it", "it's": [{"n": 2**70}], "other": "a\0b"}
 
-    assert rendered(lambda message: message["payload"]["title"], payload) == "Fix it"
-    assert rendered(lambda message: f"{message['payload']['title']}", payload) == "Fix it"
+    assert render(lambda message: message["payload"]["title"], payload) == "Fix it"
+    assert render(lambda message: f"{message['payload']['title']}", payload) == "Fix it"
     key = "it's"
-    text = rendered(lambda message: f"{message['id']}: {message['payload'][key][0]['n']} wei", payload)
+    text = render(lambda message: f"{message['id']}: {message['payload'][key][0]['n']} wei", payload)
     assert text == f"a: {2**70} wei"
 
 
-@pytest.mark.parametrize("asked", [slice(0, 2), slice(1, None), slice(None, None, -1), slice(-2, 9)], ids=str)
-def test_a_slice_is_the_same_in_a_string_and_as_an_argument(asked: slice) -> None:
+@pytest.mark.parametrize("part", [slice(0, 2), slice(1, None), slice(None, None, -1), slice(-2, 9)], ids=str)
+def test_a_slice_is_the_same_in_a_string_and_as_an_argument(part: slice) -> None:
     payload = {"items": [10, 20, 30]}
 
-    assert rendered(lambda message: message["payload"]["items"][asked], payload) == payload["items"][asked]
-    text = rendered(lambda message: f"{message['payload']['items'][asked]}", payload)
-    assert text == str(payload["items"][asked])
-    last = rendered(lambda message: f"{message['payload']['items'][asked][-1]}", payload)
-    assert last == str(payload["items"][asked][-1])
+    assert render(lambda message: message["payload"]["items"][part], payload) == payload["items"][part]
+    text = render(lambda message: f"{message['payload']['items'][part]}", payload)
+    assert text == str(payload["items"][part])
+    last = render(lambda message: f"{message['payload']['items'][part][-1]}", payload)
+    assert last == str(payload["items"][part][-1])
 
 
 PART: Any = MessagePlaceholder()["payload"]["vip"]
@@ -483,14 +485,14 @@ ASKED: dict[str, Callable[[Any], object]] = {
 SENTENCE = r"^message\['payload'\]\['vip'\] .*known only in tasks. Decide in a task .*@task.branch.* match="
 
 
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_what_needs_a_value_is_an_error_that_says_where_to_decide(asked: Callable[[Any], object]) -> None:
+@pytest.mark.parametrize("use", ASKED.values(), ids=ASKED)
+def test_what_needs_a_value_is_an_error_that_says_where_to_decide(use: Callable[[Any], object]) -> None:
     def handle_order(message: Any) -> None:
-        asked(message["payload"]["vip"])
+        use(message["payload"]["vip"])
         work(message)
 
     with pytest.raises((TypeError, AttributeError), match=SENTENCE):
-        made(handle_order)
+        dags_of(handle_order)
 
 
 def decide(part: Any) -> None:
@@ -503,7 +505,7 @@ def test_so_it_is_in_all_that_the_function_calls(by: Callable[[Any], object]) ->
         by(message["payload"]["vip"])
 
     with pytest.raises(TypeError, match=SENTENCE):
-        made(handle_order)
+        dags_of(handle_order)
 
 
 class Comparing(BaseOperator):
@@ -528,7 +530,7 @@ def test_airflow_and_operators_may_test_what_they_are_given() -> None:
             work([part, {"part": part}])
         copy.deepcopy(message)
 
-    target, listener = made(handle_order)
+    target, listener = dags_of(handle_order)
     test: Any = target.get_task("test")
     test.render_template_fields(message_context({"vip": 7}))
     assert (test.env, test.text) == ({"vip": 7}, 7)

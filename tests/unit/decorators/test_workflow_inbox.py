@@ -40,7 +40,7 @@ def operator_of(decorated: Any, *args: Any, **kwargs: Any) -> WorkflowInboxDecor
     return operator
 
 
-def executed(bench: Workbench, decorated: Any, *args: Any, **kwargs: Any) -> Any:
+def execute(bench: Workbench, decorated: Any, *args: Any, **kwargs: Any) -> Any:
     return operator_of(decorated, *args, **kwargs).execute(bench.context)  # type: ignore[arg-type]
 
 
@@ -61,7 +61,7 @@ def test_the_function_is_called_with_batches_its_own_arguments_and_the_context(b
         return "ignored"
 
     bench.put("a", "b", "c")
-    result = executed(bench, work, 5, unit="USD")
+    result = execute(bench, work, 5, unit="USD")
 
     rest = (True, "USD", {"task_state_store"})
     assert called == [(5, ["a"], *rest), (5, ["b", "c"], *rest)]
@@ -101,16 +101,16 @@ def test_a_mapped_copied_or_grouped_task_works_on_messages_as_well(bench: Workbe
 
 def test_what_a_template_may_hold_is_rendered_to_strings() -> None:
     native = DAG("native", schedule=None, start_date=START, render_template_as_native_obj=True)
-    given = dict.fromkeys(("inbox", "workflow_conn_id", "dead_letter_dag_id"), "{{ params.inbox }}")
+    templates = dict.fromkeys(("inbox", "workflow_conn_id", "dead_letter_dag_id"), "{{ params.inbox }}")
 
     def work(messages: Any, limit: int) -> None:
         pass
 
     with native:
-        operator = task.workflow_inbox(**given)(work)(limit="{{ params.limit }}").operator
+        operator = task.workflow_inbox(**templates)(work)(limit="{{ params.limit }}").operator
     params = ParamsDict({"inbox": "20260101", "limit": 5})
     operator.render_template_fields({"params": params, "task": operator})
-    assert {str(getattr(operator, name)) for name in given} == {"20260101"}
+    assert {str(getattr(operator, name)) for name in templates} == {"20260101"}
     assert operator.op_kwargs["limit"] == 5
 
 
@@ -158,7 +158,7 @@ def test_a_function_that_returns_what_has_not_run_acknowledges_nothing(bench: Wo
 
     bench.put("a")
     with pytest.raises(TypeError, match=f"returned a {type(value).__name__}, which has not run"):
-        executed(bench, work)
+        execute(bench, work)
     assert bench.states == {"a": "leased"}
 
 
@@ -186,7 +186,7 @@ def test_a_message_that_fails_on_its_third_delivery_starts_the_dead_letter_dag(b
 
     bench.supervisor.dags.add("dead")
     bench.put("a", lease_count=2)
-    result = executed(bench, work)
+    result = execute(bench, work)
 
     assert result["dead_lettered"]["ids"] == ["a"]
     assert bench.dead_letters["a"]["reason"] == "failed"
@@ -201,7 +201,7 @@ def test_an_unknown_id_is_an_error_and_nothing_of_the_batch_is_acknowledged(benc
     bench.put("first", "b", "c")
     text = rf"^Inbox {INBOX}: MessagesFailed names 2 ids that are not in the batch, such as x\\n"
     with pytest.raises(BatchError, match=text):
-        executed(bench, work)
+        execute(bench, work)
     assert bench.states == {"b": "available", "c": "available"}
 
 
@@ -224,7 +224,7 @@ def test_what_ends_a_task_without_an_error_is_a_failure_of_the_function(bench: W
     bench.put("a", "b", "c")
     text = f"^Inbox {INBOX}: the function raised {name}, with which the task"
     with pytest.raises(BatchError, match=text):
-        executed(bench, work)
+        execute(bench, work)
     assert bench.states == {"b": "available", "c": "available"}
 
 

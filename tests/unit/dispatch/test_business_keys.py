@@ -17,7 +17,7 @@ from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, TaskRuns, run_id
 from airflow_provider_workflow.dispatch.schema import checker
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.unit.counted import Counted
+from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import INBOX, Workbench
 
@@ -39,7 +39,7 @@ def ids(dispatcher: Dispatcher) -> dict[str, list[str]]:
 
 
 def test_messages_with_the_same_key_start_one_run_and_are_all_acknowledged(
-    bench: Workbench, counted: Counted
+    bench: Workbench, fake_stats: FakeStats
 ) -> None:
     for message_id, key in (("a", "A-1"), ("b", "A-2"), ("c", "A-1")):
         put(bench, message_id, key)
@@ -50,7 +50,7 @@ def test_messages_with_the_same_key_start_one_run_and_are_all_acknowledged(
     assert (ids(first), ids(second)) == ({"started": ["a", "b"], "repeated": ["c"]}, {"repeated": ["d"]})
     assert bench.supervisor.started == ["a", "b"]
     assert bench.states == {}
-    assert (counted.totals["started"], counted.totals["repeated"]) == (2, 2)
+    assert (fake_stats.totals["started"], fake_stats.totals["repeated"]) == (2, 2)
 
 
 def test_a_redelivered_message_finds_its_run(bench: Workbench) -> None:
@@ -60,12 +60,14 @@ def test_a_redelivered_message_finds_its_run(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("payload", [{}, {"order_id": None}, {"order_id": "null"}, "text", None])
-def test_a_message_without_a_key_has_its_own_run(bench: Workbench, payload: Any, counted: Counted) -> None:
+def test_a_message_without_a_key_has_its_own_run(
+    bench: Workbench, payload: Any, fake_stats: FakeStats
+) -> None:
     bench.put("a", "b", payload=payload if payload is not None else [])
     dispatch(bench)
 
     assert set(bench.supervisor.runs) == {("handle", bench.run_id("a")), ("handle", bench.run_id("b"))}
-    assert counted.totals["without_key"] == 2
+    assert fake_stats.totals["without_key"] == 2
 
 
 def test_a_changed_expression_makes_other_keys(bench: Workbench) -> None:

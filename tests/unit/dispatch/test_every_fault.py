@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.emulator.rules.oauth import MARK
-from tests.traces import told
+from tests.traces import secrets_in
 from tests.unit.fakes import api_error
 from tests.unit.workbench import INBOX, Workbench
 
@@ -72,7 +72,7 @@ def test_what_is_acknowledged_was_done_and_the_rest_is_done_later(
     fault_of_call = {"kind": "status", "when": "after", "times": None, **FAULTS[fault]}
     bench.service.fault(operation=call, **fault_of_call)
     errors = errors_of_tries(bench)
-    assert not any(told(error, (MARK, bench.service.client_secret)) for error in errors)
+    assert not any(secrets_in(error, (MARK, bench.service.client_secret)) for error in errors)
     assert bench.service.count(call) > 0
     assert acknowledged_ids(bench) <= set(bench.supervisor.started)
     if call == "release":

@@ -18,7 +18,7 @@ from tests.simulation.plan import DEFERRED, KILLER, NORMAL, OPERATOR, POISON, PO
 from tests.simulation.play import play_plan, staged
 from tests.simulation.scheduler import START
 from tests.simulation.world import World
-from tests.unit.counted import Counted
+from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
 
@@ -173,7 +173,7 @@ def test_a_target_that_is_corrected_before_the_fourth_delivery_starts_its_messag
 
 @pytest.mark.parametrize("error", [REJECTED, lost("ReadError")])
 def test_a_fifth_delivery_whose_dead_letter_is_not_known_to_be_started_is_left_to_its_lease(
-    bench: Workbench, counted: Counted, error: Any
+    bench: Workbench, fake_stats: FakeStats, error: Any
 ) -> None:
     bench.allow_dead_letters()
     bench.put("a", lease_count=4)
@@ -184,7 +184,7 @@ def test_a_fifth_delivery_whose_dead_letter_is_not_known_to_be_started_is_left_t
     assert bench.supervisor.runs == {}
     assert bench.states == {"a": "leased"}
     assert dispatcher.counts.result["rejected"]["count"] == 1
-    assert counted.totals["rejected"] == 1
+    assert fake_stats.totals["rejected"] == 1
 
 
 def test_the_dead_letter_of_a_fifth_delivery_is_acknowledged_once(bench: Workbench) -> None:

@@ -188,7 +188,7 @@ def test_what_an_operator_says_of_an_inbox_that_it_ensures_or_changes(
     WorkflowPauseInboxOperator(task_id="t", inbox=INBOX).execute({})
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("connected_emulator")
 def test_why_a_guess_is_rejected(monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> None:
     rejected = GuessRejectedError(f"guess was answered with 400: {SEEN}", status=400, detail=HOSTILE)
     monkeypatch.setattr(WorkflowHook, "guess", Mock(side_effect=rejected))

@@ -13,8 +13,8 @@ from airflow_provider_workflow.dispatch.results import DrainEnd
 from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.pytest_plugin import reset as another_process
 from airflow_provider_workflow.source import SourceError
-from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_stats import FakeStats
 from tests.unit.triggers.test_inbox import fire, trigger
 from tests.unit.workbench import INBOX, Workbench
 
@@ -38,7 +38,7 @@ def test_messages_that_crashes_brought_into_quarantine_raise_an_alarm_once_in_a_
     bench: Workbench,
     clock: ManualClock,
     fake_clock: FakeClock,
-    counted: Counted,
+    fake_stats: FakeStats,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     crash(bench, clock, "a", "b")
@@ -50,15 +50,15 @@ def test_messages_that_crashes_brought_into_quarantine_raise_an_alarm_once_in_a_
         f"Inbox orders: message {message_id} is in quarantine; it is not delivered again and starts no run"
         for message_id in "ab"
     ]
-    assert counted.totals == {"quarantined": 2}
-    assert counted.tags == [WHERE]
+    assert fake_stats.totals == {"quarantined": 2}
+    assert fake_stats.tags == [WHERE]
     another_process()
     bench.dispatcher().drain()
     assert len(alarms(caplog)) == 4
 
 
 def test_a_page_at_hand_is_reported_once_for_each_inbox(
-    counted: Counted, caplog: pytest.LogCaptureFixture
+    fake_stats: FakeStats, caplog: pytest.LogCaptureFixture
 ) -> None:
     page = [
         {"id": "a", "status": "quarantined"},
@@ -71,7 +71,7 @@ def test_a_page_at_hand_is_reported_once_for_each_inbox(
         report_quarantined(page, inbox=inbox, conn_id="c")
 
     assert [text.split(":")[0] for text in alarms(caplog)] == ["Inbox orders", "Inbox invoices"]
-    assert counted.totals == {"quarantined": 2}
+    assert fake_stats.totals == {"quarantined": 2}
 
 
 def test_hostile_names_and_ids_make_one_plain_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,13 +176,13 @@ async def test_a_trigger_that_is_ended_while_its_check_is_answered_ends(turns: i
 
 
 def test_a_process_remembers_a_limited_number_of_reported_messages(
-    counted: Counted, caplog: pytest.LogCaptureFixture
+    fake_stats: FakeStats, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     page = [{"id": str(number), "status": "quarantined"} for number in range(100_100)]
     report_quarantined(page, **WHERE)
     report_quarantined(page[-1000:], **WHERE)
-    assert counted.totals == {"quarantined": 100_100}, "the last ones are remembered"
+    assert fake_stats.totals == {"quarantined": 100_100}, "the last ones are remembered"
 
     report_quarantined(page[:100], **WHERE)
-    assert counted.totals == {"quarantined": 100_200}, "the first ones are forgotten"
+    assert fake_stats.totals == {"quarantined": 100_200}, "the first ones are forgotten"

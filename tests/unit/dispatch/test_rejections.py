@@ -15,8 +15,8 @@ from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_of
-from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import Fault, api_error, lost
 from tests.unit.workbench import Workbench, counted_as
 
@@ -211,7 +211,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
 
 
 def test_it_is_counted_and_logged_once_without_its_payload(
-    bench: Workbench, counted: Counted, caplog: pytest.LogCaptureFixture
+    bench: Workbench, fake_stats: FakeStats, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.allow_dead_letters()
     bench.supervisor.refuse("bad", REJECTED)
@@ -219,7 +219,7 @@ def test_it_is_counted_and_logged_once_without_its_payload(
     bench.put("good")
     drain(bench)
 
-    assert counted.totals["dead_lettered"] == 1
+    assert fake_stats.totals["dead_lettered"] == 1
     [line] = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line.startswith(
         "Inbox orders: message bad is a dead letter (rejected): started the run workflow__dead__"

@@ -15,7 +15,7 @@ from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.replay import NotReplayableError, Outcome, Replay, WrongRunError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, TaskRuns, run_id_of
 from airflow_provider_workflow.types import LeasedMessage
-from tests.unit.counted import Counted
+from tests.unit.fake_stats import FakeStats
 from tests.unit.workbench import Workbench
 
 INBOX_ID = "00000000-0000-4000-8000-000000000001"
@@ -107,7 +107,7 @@ def test_a_conf_that_is_no_dead_letter_is_rejected(change: dict[str, Any]) -> No
         Replay.of({**dead_letter_conf(leased_message()), **change})
 
 
-def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted) -> None:
+def test_it_is_started_once_and_counted_once(bench: Workbench, fake_stats: FakeStats) -> None:
     replay = Replay.of(dead_letter_conf(leased_message()))
 
     outcomes = [replay.start(TaskRuns(bench.ti), None, "a test") for _ in range(2)]
@@ -115,7 +115,7 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, counted: Counted)
     assert outcomes == [("handle", Outcome.STARTED), ("handle", Outcome.EXISTING)]
     assert bench.supervisor.runs == {("handle", replay.run_id): replay.conf}
     assert bench.supervisor.asked[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
-    assert counted.totals == {"replayed": 1}
+    assert fake_stats.totals == {"replayed": 1}
 
 
 def test_another_target_starts_no_second_run(bench: Workbench) -> None:

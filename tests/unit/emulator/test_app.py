@@ -107,8 +107,8 @@ def test_the_token_endpoint_takes_every_form(
 )
 def test_a_malformed_form_is_an_empty_one(api: Api, body: bytes) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
-    refused = api("POST", "/oauth/token", auth=BASIC, data=body, headers=headers)
-    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
+    response = api("POST", "/oauth/token", auth=BASIC, data=body, headers=headers)
+    assert (response.status_code, response.json()["error"]) == (400, "invalid_request")
 
 
 def test_the_page_repeats_its_parameters_and_no_markup(api: Api) -> None:
@@ -164,9 +164,9 @@ STEP_FIELDS = {
 
 @pytest.mark.specification("7 templates")
 def test_each_step_of_a_template_has_every_field_of_the_service(api: Api) -> None:
-    found = api("GET", "/v1/workflow-templates?client_id=demo-client&limit=100").json()
-    steps = [step for template in found for step in template["steps"]]
-    assert len({step["uuid"] for step in steps}) == 2 * len(found) == 200
+    templates = api("GET", "/v1/workflow-templates?client_id=demo-client&limit=100").json()
+    steps = [step for template in templates for step in template["steps"]]
+    assert len({step["uuid"] for step in steps}) == 2 * len(templates) == 200
     for step in steps:
         assert set(step) == STEP_FIELDS
         assert step["description"]
@@ -175,7 +175,7 @@ def test_each_step_of_a_template_has_every_field_of_the_service(api: Api) -> Non
         assert step["image"].startswith(api.server.base_url)
 
 
-def guessed(api: Api, description: str) -> list[dict[str, Any]]:
+def guess_steps(api: Api, description: str) -> list[dict[str, Any]]:
     response = api("POST", "/v2/guess?client_id=demo-client", {"description": description})
     assert response.status_code == 200
     steps: list[dict[str, Any]] = response.json()["steps"]
@@ -184,7 +184,7 @@ def guessed(api: Api, description: str) -> list[dict[str, Any]]:
 
 @pytest.mark.specification("13.1 200")
 def test_a_guess_may_have_a_step_without_a_title(api: Api) -> None:
-    first, second = guessed(api, "When no-title happens, send an email to no-title")
+    first, second = guess_steps(api, "When no-title happens, send an email to no-title")
     assert first["step"] == {"title": None, "app": "No Title", "api": "NoTitleAPI@1.0.0"}
     assert second["step"]["title"] == "Send Email"
     assert [len(step["alternatives"]) for step in (first, second)] == [2, 2]
@@ -192,7 +192,7 @@ def test_a_guess_may_have_a_step_without_a_title(api: Api) -> None:
 
 @pytest.mark.specification("13.1 200")
 def test_a_guess_may_have_a_step_without_alternatives(api: Api) -> None:
-    first, second = guessed(api, "When an email comes, save it to no-alternatives")
+    first, second = guess_steps(api, "When an email comes, save it to no-alternatives")
     assert len(first["alternatives"]) == 2
     assert second["step"]["api"] == "NoAlternativesAPI@1.0.0"
     assert second["step"]["title"]
@@ -200,14 +200,14 @@ def test_a_guess_may_have_a_step_without_alternatives(api: Api) -> None:
 
 
 def test_templates_have_every_field_and_pages_cover_each_once(api: Api) -> None:
-    listed: list[Any] = []
+    templates: list[Any] = []
     query = {"client_id": "demo-client", "limit": 100}
-    while page := api("GET", "/v1/workflow-templates", params={**query, "offset": len(listed)}).json():
-        listed += page
-    assert len({template["id"] for template in listed}) == len(listed) == 14 * 13
+    while page := api("GET", "/v1/workflow-templates", params={**query, "offset": len(templates)}).json():
+        templates += page
+    assert len({template["id"] for template in templates}) == len(templates) == 14 * 13
     fields = "id title slug status description description_plain description_raw url create_url type steps"
-    assert set(listed[0]) == set(fields.split())
-    assert set(listed[0]["steps"][0]) == STEP_FIELDS
+    assert set(templates[0]) == set(fields.split())
+    assert set(templates[0]["steps"][0]) == STEP_FIELDS
 
 
 @pytest.mark.parametrize(
@@ -215,17 +215,17 @@ def test_templates_have_every_field_and_pages_cover_each_once(api: Api) -> None:
 )
 def test_a_name_that_is_none_or_two_is_refused(api: Api, names: dict[str, Any]) -> None:
     subscription = {"app_key": "my-shop", "action_key": "order", "inputs": {}}
-    refused = api("PUT", "/inboxes", {**names, "subscription": subscription})
-    assert refused.status_code == 400
-    assert re.search("name|key", error_of(refused)["detail"])
+    response = api("PUT", "/inboxes", {**names, "subscription": subscription})
+    assert response.status_code == 400
+    assert re.search("name|key", error_of(response)["detail"])
 
 
 def test_requests_are_logged_with_their_status_and_control_is_not(api: Api) -> None:
     api("GET", "/inboxes", params={"limit": 5})
     api("GET", "/nowhere")
-    told = api("GET", "/_emulator/requests").json()
-    assert told["counts"] == {"list_inboxes": 1, "unknown": 1}
-    first, second = told["requests"]
+    answer = api("GET", "/_emulator/requests").json()
+    assert answer["counts"] == {"list_inboxes": 1, "unknown": 1}
+    first, second = answer["requests"]
     assert (first["method"], first["query"], first["status"]) == ("GET", "limit=5", 200)
     assert first["headers"]["authorization"].startswith("Bearer ")
     assert second["status"] == 404
@@ -273,7 +273,7 @@ FOREIGN: list[dict[str, str]] = [
 def test_a_page_of_another_site_reaches_nothing(emulator: EmulatorServer, api: Api) -> None:
     emulator.open_inbox("orders")
     others = REQUESTS, ("GET", "/v2/authorize", None), LIST, ("GET", "/nowhere", None)
-    for request, headers in [*((PUT, each) for each in FOREIGN), *((each, FOREIGN[0]) for each in others)]:
+    for request, headers in [*((PUT, site) for site in FOREIGN), *((site, FOREIGN[0]) for site in others)]:
         response = api(*request, headers=headers)
         assert response.status_code == 403, (request, headers)
         assert response.json()["errors"][0]["detail"].endswith(".")

@@ -26,14 +26,14 @@ def lease_path(emulator: EmulatorServer) -> str:
 
 
 def test_messages_are_put_by_name_or_id_and_an_inbox_is_made_on_demand(api: Api) -> None:
-    put = api.control("/messages", inbox="orders", create=True, payloads=[{"n": 1}, {"n": 2}])
-    assert (len(put["ids"]), put["dropped"], put["note"]) == (2, 0, None)
+    answer = api.control("/messages", inbox="orders", create=True, payloads=[{"n": 1}, {"n": 2}])
+    assert (len(answer["ids"]), answer["dropped"], answer["note"]) == (2, 0, None)
     inbox_id = api("GET", "/inboxes", params={"name": "orders"}).json()["results"][0]["id"]
     api.control("/messages", inbox=inbox_id, payloads=[{}], ids=["x"], attributes={"error_message": "e"})
     assert api("POST", "/_emulator/messages", {"inbox": "nobody", "payloads": []}).status_code == 404
-    told = api("GET", "/_emulator/inboxes/orders").json()
-    assert told["counts"] == {"available": 3, "leased": 0, "acked": 0, "quarantined": 0}
-    assert told["messages"][-1]["error_message"] == "e"
+    summary = api("GET", "/_emulator/inboxes/orders").json()
+    assert summary["counts"] == {"available": 3, "leased": 0, "acked": 0, "quarantined": 0}
+    assert summary["messages"][-1]["error_message"] == "e"
 
 
 def test_clock_leases_and_tokens_obey(emulator: EmulatorServer, api: Api) -> None:
@@ -123,10 +123,10 @@ def test_a_request_that_is_held_has_its_effect_though_its_client_has_left(
 
 
 def test_every_control_route_is_documented() -> None:
-    shown = re.findall(
+    addresses = re.findall(
         r"^curl -s http://127.0.0.1:8765(/_emulator/\S+)", PAGES["docs/emulator.md"], re.MULTILINE
     )
-    assert set(shown) == {control.path.replace("{inbox}", "orders") for control in OPERATIONS}
+    assert set(addresses) == {control.path.replace("{inbox}", "orders") for control in OPERATIONS}
 
 
 @pytest.mark.parametrize("path", ["/", "/_emulator"])
@@ -192,7 +192,7 @@ def test_duplicates_come_in_two_leases_that_both_hold(
 ) -> None:
     emulator.fault("duplicate", operation="lease")
     both = [api("POST", lease_path).json() for _ in range(2)]
-    first, second = ([each["id"] for each in lease["results"]] for lease in both)
+    first, second = ([result["id"] for result in lease["results"]] for lease in both)
     assert first == second
     for lease in both:
         ack = api("POST", lease_path.replace("/lease", "/ack"), {"lease_id": lease["lease_id"]})

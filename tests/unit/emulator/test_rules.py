@@ -58,9 +58,9 @@ def test_inboxes_keep_their_order_and_state_and_a_deleted_one_leaves_nothing_beh
         "lease": 2,
     }
     again = Store(ManualClock(), state_path=path)
-    listed = again.inboxes.page(9, 0)[1]
-    assert [(inbox.name, inbox.status) for inbox in listed] == [("c", "paused"), ("b", "active")]
-    assert again.inboxes.page(9, 0, status="paused")[1] == again.inboxes.page(9, 0, name="c")[1] == listed[:1]
+    page = again.inboxes.page(9, 0)[1]
+    assert [(inbox.name, inbox.status) for inbox in page] == [("c", "paused"), ("b", "active")]
+    assert again.inboxes.page(9, 0, status="paused")[1] == again.inboxes.page(9, 0, name="c")[1] == page[:1]
     again.clock.advance(5)
     again.configure(quarantine_after=2)
     again.reset()
@@ -206,13 +206,13 @@ def test_a_page_holds_its_part_of_the_list_in_the_order_of_the_settings(
     store.configure(list_order=order)
     for name in "abc":
         store.inboxes.open(name)
-    count, listed = store.inboxes.page(2, 0)
-    assert (count, [inbox.name for inbox in listed]) == (3, names)
+    count, page = store.inboxes.page(2, 0)
+    assert (count, [inbox.name for inbox in page]) == (3, names)
 
 
 def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> None:
-    given = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
-    (message_id,) = store.messages.put(inbox_id, [{}], attributes=given)
+    attributes = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
+    (message_id,) = store.messages.put(inbox_id, [{}], attributes=attributes)
     store.messages.set_attributes(inbox_id, message_id, {"error_message": None})
     (leased,) = store.messages.lease(inbox_id)["results"]
     expected = {"error_message": None, "possible_duplicate_data": True, "lease_count": 3}
@@ -236,7 +236,8 @@ def test_the_summary_tells_of_every_message(store: Store, inbox_id: str) -> None
     summary = store.messages.summary(inbox_id)
     start = store.clock.now() - 2
     times = [
-        (each["id"], each["created_at"], each["leased_at"], each["acked_at"]) for each in summary["messages"]
+        (message["id"], message["created_at"], message["leased_at"], message["acked_at"])
+        for message in summary["messages"]
     ]
     assert times == [
         ("a", start, start + 1, start + 2),
@@ -244,7 +245,7 @@ def test_the_summary_tells_of_every_message(store: Store, inbox_id: str) -> None
         ("c", start, None, None),
     ]
     assert summary["counts"] == {"available": 1, "leased": 1, "acked": 1, "quarantined": 0}
-    assert [(each["lease_id"], each["message_ids"]) for each in summary["leases"]] == [(lease_id, ["b"])]
+    assert [(lease["lease_id"], lease["message_ids"]) for lease in summary["leases"]] == [(lease_id, ["b"])]
     counters = summary["counters"]
     assert (counters["put"], counters["leases"], counters["leased"], counters["acks"]) == (3, 1, 2, 1)
     assert "messages" not in store.messages.summary(inbox_id, with_messages=False)

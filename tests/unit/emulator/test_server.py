@@ -70,12 +70,12 @@ def test_it_says_what_to_do_next_keeps_its_inboxes_and_ends_clean(
     process.send_signal(number)
     assert process.wait(10) == 0
     assert process.stdout is not None
-    said = process.stdout.read()
-    connection = re.search("export AIRFLOW_CONN_WORKFLOW_DEFAULT='(.*)'", said)
+    output = process.stdout.read()
+    connection = re.search("export AIRFLOW_CONN_WORKFLOW_DEFAULT='(.*)'", output)
     assert connection is not None
     assert json.loads(connection[1])["host"] == address
-    (put,) = re.findall(r"^  airflow-workflow (put .*)$", said, re.MULTILINE)
-    assert shlex.split(put) == ["put", "or ders", '{"name": "Ada"}', "--url", address]
+    (put_line,) = re.findall(r"^  airflow-workflow (put .*)$", output, re.MULTILINE)
+    assert shlex.split(put_line) == ["put", "or ders", '{"name": "Ada"}', "--url", address]
     assert "--create" in greeting(address, "{}", [])
 
 
@@ -99,17 +99,17 @@ def test_what_was_answered_survives_kill_9(start: Start, tmp_path: Path) -> None
 
     _, address = start(*arguments)
     summary = call(f"{address}/_emulator/inboxes/orders")
-    assert [each["status"] for each in summary["messages"]] == ["acked", "leased", "available"]
+    assert [message["status"] for message in summary["messages"]] == ["acked", "leased", "available"]
     acked = call(f"{address}{path}/ack", ack, headers=headers)
-    assert [each["id"] for each in acked["results"]] == ids[1:2]
+    assert [result["id"] for result in acked["results"]] == ids[1:2]
 
 
-def refused(*arguments: str) -> str:
+def refusal_of(*arguments: str) -> str:
     """Start the emulator, which has to refuse to; return its sentence."""
     command = [sys.executable, "-m", "airflow_provider_workflow.emulator", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (process.returncode, process.stdout) == (1, "")
+    (line,) = process.stderr.splitlines()
     return line
 
 
@@ -118,16 +118,16 @@ def test_what_it_cannot_use_is_one_sentence(start: Start, tmp_path: Path) -> Non
     state = str(tmp_path / "state.db")
     _, address = start("--state", state)
     port = address.rpartition(":")[2]
-    taken = refused("--port", port)
-    assert taken.startswith(f"The emulator cannot start: cannot listen on port {port} of")
-    assert "in use" in taken
-    assert "another emulator uses it" in refused("--port", "0", "--state", state)
+    error = refusal_of("--port", port)
+    assert error.startswith(f"The emulator cannot start: cannot listen on port {port} of")
+    assert "in use" in error
+    assert "another emulator uses it" in refusal_of("--port", "0", "--state", state)
     (tmp_path / "text").write_text("no database" * 100)
-    assert "file is not a database" in refused("--port", "0", "--state", str(tmp_path / "text"))
-    assert "unable to open" in refused("--port", "0", "--state", str(tmp_path / "nowhere" / "state.db"))
-    assert "cannot listen on port 70000" in refused("--port", "70000")
-    assert "cannot listen on port 0 of 192.0.2.1" in refused("--port", "0", "--host", "192.0.2.1")
-    assert "cannot start: --inbox: name: must have" in refused("--port", "0", "--inbox", "")
+    assert "file is not a database" in refusal_of("--port", "0", "--state", str(tmp_path / "text"))
+    assert "unable to open" in refusal_of("--port", "0", "--state", str(tmp_path / "nowhere" / "state.db"))
+    assert "cannot listen on port 70000" in refusal_of("--port", "70000")
+    assert "cannot listen on port 0 of 192.0.2.1" in refusal_of("--port", "0", "--host", "192.0.2.1")
+    assert "cannot start: --inbox: name: must have" in refusal_of("--port", "0", "--inbox", "")
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101])
@@ -143,10 +143,14 @@ def test_an_inbox_has_a_name_that_the_service_accepts(emulator: EmulatorServer, 
 def test_every_request_is_answered(emulator: EmulatorServer) -> None:
     env = {**os.environ, "NO_PROXY": "*", "no_proxy": "*"}
     for line in lines_of(command("docs/emulator.md", "curl")):
-        asked = line.replace("http://127.0.0.1:8765", emulator.base_url).replace("curl -s", "curl -sf")
-        done = subprocess.run(["bash", "-c", asked], env=env, capture_output=True, text=True, timeout=30)
-        assert done.returncode == 0, line
-        assert isinstance(json.loads(done.stdout), dict)
+        local_command = line.replace("http://127.0.0.1:8765", emulator.base_url).replace(
+            "curl -s", "curl -sf"
+        )
+        process = subprocess.run(
+            ["bash", "-c", local_command], env=env, capture_output=True, text=True, timeout=30
+        )
+        assert process.returncode == 0, line
+        assert isinstance(json.loads(process.stdout), dict)
 
 
 pytest_plugins = ["pytester"]

@@ -49,26 +49,26 @@ def through_api(value: dict[str, Any]) -> Any:
     return _ANY_OBJECT.validate_json(_ANY_OBJECT.dump_json(value))
 
 
-def stored(value: Any) -> Any:
+def through_database(value: Any) -> Any:
     """Into a column of JSON and out of it; as a database does that has no text but UTF-8."""
     return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode().decode())
 
 
 def to_a_run(message: TriggerDagRun) -> dict[str, Any]:
     """A request for a DAG run, from the task that makes it to ``dag_run.conf`` of the run's tasks."""
-    asked = TriggerDagRun.model_validate(to_supervisor(message.model_dump()))
-    posted = TriggerDAGRunPayload(conf=asked.conf or {}).model_dump_json(exclude_defaults=True)
+    request = TriggerDagRun.model_validate(to_supervisor(message.model_dump()))
+    posted = TriggerDAGRunPayload(conf=request.conf or {}).model_dump_json(exclude_defaults=True)
     received = ReceivedPayload.model_validate(json.loads(posted))
-    conf: dict[str, Any] = from_supervisor(through_api(stored(received.conf)))
+    conf: dict[str, Any] = from_supervisor(through_api(through_database(received.conf)))
     return conf
 
 
 def through_xcom(value: Any) -> Any:
     """A task's returned value, to the task that pulls it."""
     row = SetXCom(key="k", value=BaseXCom.serialize_value(value), dag_id="d", run_id="r", task_id="t")
-    asked = SetXCom.model_validate(to_supervisor(row.model_dump()))
-    written = stored(json.loads(json.dumps(asked.value)))
-    pulled = from_supervisor(through_api({"value": written}))["value"]
+    request = SetXCom.model_validate(to_supervisor(row.model_dump()))
+    stored_value = through_database(json.loads(json.dumps(request.value)))
+    pulled = from_supervisor(through_api({"value": stored_value}))["value"]
     return BaseXCom.deserialize_value(SimpleNamespace(value=pulled))
 
 
@@ -82,4 +82,4 @@ def through_event(payload: Any) -> Any:
     handle_event_submit(event, task_instance=task, session=session)
     if getattr(task, "next_method", None) is not None:
         raise ValueError("Airflow fails the task instead of resuming it")
-    return deserialize(from_supervisor(through_api(stored(task.next_kwargs))))["event"]
+    return deserialize(from_supervisor(through_api(through_database(task.next_kwargs))))["event"]

@@ -71,28 +71,32 @@ class InboxRules(RuleBasedStateMachine):
 
     @rule(messages=st.lists(st.tuples(IDS, PAYLOADS), min_size=1, max_size=4))
     def messages_arrive(self, messages: list[tuple[MessageId, Any]]) -> None:
-        ids, payloads = [each[0] for each in messages], [each[1] for each in messages]
-        put = self.messages.put(self.inbox_id, payloads, ids=ids)
-        assert put == ([] if self.is_paused else ids)
-        self.arrived.update(put)
-        self.deliveries += [Delivery(*each) for each in messages if not self.is_paused]
+        ids, payloads = [message[0] for message in messages], [message[1] for message in messages]
+        new_ids = self.messages.put(self.inbox_id, payloads, ids=ids)
+        assert new_ids == ([] if self.is_paused else ids)
+        self.arrived.update(new_ids)
+        self.deliveries += [Delivery(*message) for message in messages if not self.is_paused]
 
     @rule(seconds=SECONDS, limit=st.integers(1, 5))
     def it_leases(self, seconds: int, limit: int) -> None:
-        taken = [each for each in self.deliveries if each.status == "available"][:limit]
-        is_drained = all(each.status == "quarantined" for each in self.deliveries)
+        leased = [delivery for delivery in self.deliveries if delivery.status == "available"][:limit]
+        is_drained = all(delivery.status == "quarantined" for delivery in self.deliveries)
         status, body = self.ask("POST", "/lease", lease_seconds=seconds, lease_limit=limit)
-        assert status == (201 if taken else 409 if self.is_paused and is_drained else 200)
+        assert status == (201 if leased else 409 if self.is_paused and is_drained else 200)
         assert body["inbox_attributes"]["status"] == ("paused" if self.is_paused else "active")
         if status == 409:
             return
-        for each in taken:
-            each.status, each.lease_id, each.leases = "leased", body["lease_id"], each.leases + 1
-        if taken:
+        for delivery in leased:
+            delivery.status, delivery.lease_id, delivery.leases = (
+                "leased",
+                body["lease_id"],
+                delivery.leases + 1,
+            )
+        if leased:
             self.ends[body["lease_id"]] = self.server.store.clock.now() + seconds
-        assert [(each["id"], each["payload"], *counted(each)) for each in body["results"]] == [
-            (each.id, each.payload, "leased", each.leases) for each in taken
-        ]
+        assert [
+            (result["id"], result["payload"], *status_and_count(result)) for result in body["results"]
+        ] == [(delivery.id, delivery.payload, "leased", delivery.leases) for delivery in leased]
 
     @rule(
         operation=st.sampled_from(("ack", "release")),
@@ -102,24 +106,24 @@ class InboxRules(RuleBasedStateMachine):
     def it_ends(self, operation: str, number: int, ids: list[MessageId] | None) -> None:
         """A lease that it has, has had, or never had."""
         lease_id = [str(uuid.UUID(int=0)), *self.ends][max(number, -1 - len(self.ends))]
-        may_name = all(each in self.arrived or "-" in str(each) for each in ids or ())
-        held = [each for each in self.deliveries if each.lease_id == lease_id]
-        is_over = not held and self.ends.get(lease_id, 0) < 0
-        chosen = [each for each in held if ids is None or each.id in ids]
+        may_name = all(id_ in self.arrived or "-" in str(id_) for id_ in ids or ())
+        of_lease = [delivery for delivery in self.deliveries if delivery.lease_id == lease_id]
+        is_over = not of_lease and self.ends.get(lease_id, 0) < 0
+        selected = [delivery for delivery in of_lease if ids is None or delivery.id in ids]
         left_out = {} if ids is None else {"message_ids": ids}
         status, body = self.ask("POST", f"/{operation}", lease_id=lease_id, **left_out)
         if is_over or not may_name:
             assert status == 400
             assert body["errors"][0]["code"] == ("lease_expired" if may_name else "invalid")
             return
-        assert status == (201 if chosen else 200)
-        assert (body["acked_id" if operation == "ack" else "released_id"] is not None) == bool(chosen)
-        assert [each["id"] for each in body["results"]] == [each.id for each in chosen]
+        assert status == (201 if selected else 200)
+        assert (body["acked_id" if operation == "ack" else "released_id"] is not None) == bool(selected)
+        assert [delivery["id"] for delivery in body["results"]] == [delivery.id for delivery in selected]
         if operation == "ack":
-            self.acknowledged += len(chosen)
-            self.deliveries = [each for each in self.deliveries if each not in chosen]
-        for each in chosen:
-            each.come_back()
+            self.acknowledged += len(selected)
+            self.deliveries = [delivery for delivery in self.deliveries if delivery not in selected]
+        for delivery in selected:
+            delivery.come_back()
 
     @rule(seconds=st.sampled_from((0.5, 59.5, 60, 240, 300)))
     def time_passes(self, seconds: float) -> None:
@@ -127,14 +131,14 @@ class InboxRules(RuleBasedStateMachine):
         self.leases_end([key for key, end in self.ends.items() if 0 < end <= self.server.store.clock.now()])
 
     @rule(what=st.sampled_from(("end", "pause", "resume", "resume")))
-    def something_rare_happens(self, what: str) -> None:
-        leased = [each for each in self.deliveries if each.status == "leased"]
-        lease_ids = list(dict.fromkeys(str(each.lease_id) for each in leased))
-        if what == "end":
+    def something_rare_happens(self, event: str) -> None:
+        leased = [delivery for delivery in self.deliveries if delivery.status == "leased"]
+        lease_ids = list(dict.fromkeys(str(delivery.lease_id) for delivery in leased))
+        if event == "end":
             assert self.messages.expire(self.inbox_id) == len(lease_ids)
             self.leases_end(lease_ids)
         else:
-            self.is_paused = what == "pause"
+            self.is_paused = event == "pause"
             self.inboxes.force(self.inbox_id, "paused" if self.is_paused else "active", "user")
             # All that is available, and then nothing.
             for _ in range(2):
@@ -142,38 +146,38 @@ class InboxRules(RuleBasedStateMachine):
 
     def leases_end(self, lease_ids: list[str]) -> None:
         """Leases that still hold messages are over; one that has none is a lease that nobody knows."""
-        for each in self.deliveries:
-            if each.lease_id in lease_ids:
-                self.ends[each.lease_id] = -1
-                each.come_back()
+        for delivery in self.deliveries:
+            if delivery.lease_id in lease_ids:
+                self.ends[delivery.lease_id] = -1
+                delivery.come_back()
 
     @invariant()
     def both_list_the_same_and_no_message_is_lost(self) -> None:
         if not hasattr(self, "deliveries"):
             return
-        listed, cursor = self.messages.page(self.inbox_id, PAGE)
+        rows, cursor = self.messages.page(self.inbox_id, PAGE)
         while cursor:
             more, cursor = self.messages.page(self.inbox_id, PAGE, cursor)
-            listed += more
-        assert [(each["id"], *counted(each)) for each in listed] == [
-            (each.id, each.status, each.leases) for each in self.deliveries
+            rows += more
+        assert [(row["id"], *status_and_count(row)) for row in rows] == [
+            (delivery.id, delivery.status, delivery.leases) for delivery in self.deliveries
         ]
-        assert not any("payload" in each for each in listed)
+        assert not any("payload" in row for row in rows)
         counters = self.inboxes.get(self.inbox_id).counters
         assert counters["acks"] == self.acknowledged
         assert counters["put"] == self.acknowledged + len(self.deliveries)
 
     def teardown(self) -> None:
         if hasattr(self, "deliveries"):
-            path, listed = "", []
+            path, inboxes = "", []
             while path is not None:
                 page = self.ask("GET", path)[1]
-                listed += page["results"]
+                inboxes += page["results"]
                 path = page["next"] and page["next"].partition("/messages")[2]
-            assert [each["id"] for each in listed] == [each.id for each in self.deliveries]
+            assert [inbox["id"] for inbox in inboxes] == [inbox.id for inbox in self.deliveries]
 
 
-def counted(message: dict[str, Any]) -> tuple[str, int]:
+def status_and_count(message: dict[str, Any]) -> tuple[str, int]:
     return message["status"], message["message_attributes"]["lease_count"]
 
 

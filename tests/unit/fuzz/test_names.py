@@ -20,7 +20,7 @@ from airflow_provider_workflow.dispatch import runs
 from airflow_provider_workflow.pytest_plugin import reset as forget
 from tests.unit.client.isolation import isolated
 from tests.unit.client.matrix.cells import good
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, Sender
 from tests.unit.fuzz.budget import tries
 from tests.unit.fuzz.payloads import ANY_TEXT, HOSTILE_NAMES
@@ -85,16 +85,16 @@ def test_an_address_has_one_form_or_is_refused(address: str) -> None:
 @example(one=("a", "B"), other=("a", "b"))
 @example(one=("A", "b"), other=("a", "b"))
 def test_two_inboxes_are_two_assets(one: tuple[str, str], other: tuple[str, str]) -> None:
-    uris = {create_asset(workflow_conn_id=each[0], inbox=each[1]).uri for each in (one, other)}
+    uris = {create_asset(workflow_conn_id=name[0], inbox=name[1]).uri for name in (one, other)}
     assert len(uris) == len({one, other})
 
 
 @tries(100)
 @given(before=st.sampled_from(("", "user", "a%40b")), after=PARTS)
 def test_credentials_in_an_address_are_refused_and_not_repeated(before: str, after: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError) as error_info:
         sanitize_uri(urlsplit(f"{SCHEME}://{before}:{SECRET}@{after}"))
-    assert SECRET not in str(refused.value)
+    assert SECRET not in str(error_info.value)
 
 
 PREFIX = ["", "trigger-inbox", "v1", "inboxes"]
@@ -102,8 +102,8 @@ PREFIX = ["", "trigger-inbox", "v1", "inboxes"]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as made:
-        yield made
+    with ScriptedServer() as server_of_test:
+        yield server_of_test
 
 
 @pytest.fixture(scope="module", params=SENDERS)
@@ -113,7 +113,7 @@ def send(request: pytest.FixtureRequest, server: ScriptedServer) -> Iterator[Sen
     sender.close()
 
 
-def asked(request: bytes) -> tuple[str, list[str], list[tuple[str, str]]]:
+def parts_of(request: bytes) -> tuple[str, list[str], list[tuple[str, str]]]:
     """Method, decoded parts of the path, and decoded query of a request, as a server reads them."""
     method, target, _ = request.split(b"\r\n", 1)[0].decode("ascii").split(" ")
     parts = urlsplit("http://host" + target)
@@ -142,7 +142,7 @@ def test_a_name_is_one_part_of_the_path_or_refused_by_name(
         return
     send(make(name))
     (request,) = server.requests
-    assert asked(request) == (method, [*path, name], [])
+    assert parts_of(request) == (method, [*path, name], [])
     assert b"X-Injected" not in b"\n".join(request.splitlines()[1:])
 
 
@@ -151,17 +151,17 @@ def test_a_name_is_one_part_of_the_path_or_refused_by_name(
 @example(name="\ud800")
 def test_a_name_is_looked_up_as_it_is_or_refused(send: Sender, server: ScriptedServer, name: str) -> None:
     forget()
-    found = {"id": "the-id", "name": name, "status": "active"}
-    server.script(answer(200, {"results": [found], "next": None}), answer(200, found))
+    inbox = {"id": "the-id", "name": name, "status": "active"}
+    server.script(answer(200, {"results": [inbox], "next": None}), answer(200, inbox))
     if not sendable(name) or name in (".", ".."):
         with pytest.raises(ValueError, match=r"^inbox(_id)? (must|cannot) be"):
             send.run(inboxes.at_inbox, name, api.get_inbox)
         assert server.requests == []
         return
     assert send.run(inboxes.at_inbox, name, api.get_inbox)["id"] == "the-id"
-    looked, got = map(asked, server.requests)
+    looked, lookup = map(parts_of, server.requests)
     assert looked == ("GET", PREFIX, [("limit", "100"), ("offset", "0"), ("name", name)])
-    assert got == ("GET", [*PREFIX, "the-id"], [])
+    assert lookup == ("GET", [*PREFIX, "the-id"], [])
 
 
 INBOX = "an-inbox"
@@ -195,5 +195,5 @@ def test_every_message_id_gets_a_run_id_that_airflow_allows(message_id: str) -> 
 @example(ids=list(HOSTILE_NAMES), hashed=True)
 def test_no_two_messages_get_the_same_run_id(ids: list[str], hashed: bool) -> None:
     # Somebody may also send the digests of ids as ids.
-    every = {*ids, *(digest(each) for each in ids)} if hashed else set(ids)
-    assert len({runs.run_id_of(each, INBOX) for each in every}) == len(every)
+    every = {*ids, *(digest(message_id) for message_id in ids)} if hashed else set(ids)
+    assert len({runs.run_id_of(message_id, INBOX) for message_id in every}) == len(every)

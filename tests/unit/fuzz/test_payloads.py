@@ -21,7 +21,7 @@ from airflow_provider_workflow.dispatch.lease import HeldLease, lease_once
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.runs import RUN_ID_PREFIX
 from tests.unit.client.isolation import forget
-from tests.unit.dispatch.test_every_fault import acknowledged
+from tests.unit.dispatch.test_every_fault import acknowledged_ids
 from tests.unit.fakes import Supervisor
 from tests.unit.fuzz import journeys
 from tests.unit.fuzz.budget import tries
@@ -58,49 +58,60 @@ def arrive(bench: Workbench, payloads: list[Any]) -> dict[str, Any]:
     bench.inbox_id = bench.service.open_inbox(INBOX)
     forget()
     bench.supervisor.runs.clear()
-    sent = {f"00000000-0000-4000-8000-{next(_numbers):012}": payload for payload in payloads}
-    bench.service.put(INBOX, *sent.values(), ids=list(sent))
-    return sent
+    payloads_by_id = {f"00000000-0000-4000-8000-{next(_numbers):012}": payload for payload in payloads}
+    bench.service.put(INBOX, *payloads_by_id.values(), ids=list(payloads_by_id))
+    return payloads_by_id
 
 
-def arrived(payload: Any, sent: Any) -> bool:
+def is_as_sent(payload: Any, sent: Any) -> bool:
     """Whether a DAG got the payload that was sent: as it is, or as its text if it is too deep for Airflow."""
     if not is_deeper(sent, DEEPEST):
         return same(payload, sent)
     return isinstance(payload, str) and same(json.loads(payload), sent)
 
 
-def dispatched(airflow: Workbench, payloads: list[Any]) -> None:
-    sent = arrive(airflow, payloads)
+def check_dispatch(airflow: Workbench, payloads: list[Any]) -> None:
+    payloads_by_id = arrive(airflow, payloads)
     dispatcher = airflow.dispatcher()
     dispatcher.drain()
 
     messages = {conf["message"]["id"]: conf["message"] for conf in airflow.supervisor.runs.values()}
-    assert set(messages) == set(sent) == acknowledged(airflow)
-    assert [each for each in sent if not arrived(payload_of(messages[each]), sent[each])] == []
-    as_text = {each for each, message in messages.items() if "payload_json" in message}
-    shallow = {each for each in sent if not is_deeper(sent[each], DEEPEST)}
-    assert as_text == {each for each in shallow if too_much(sent[each], DEEPEST)}
+    assert set(messages) == set(payloads_by_id) == acknowledged_ids(airflow)
+    assert [
+        message_id
+        for message_id, payload in payloads_by_id.items()
+        if not is_as_sent(payload_of(messages[message_id]), payload)
+    ] == []
+    as_text = {message_id for message_id, message in messages.items() if "payload_json" in message}
+    assert as_text == {
+        message_id
+        for message_id, payload in payloads_by_id.items()
+        if not is_deeper(payload, DEEPEST) and too_much(payload, DEEPEST)
+    }
     assert dispatcher.counts.result["rejected"]["count"] == 0
 
 
-def received(airflow: Workbench, payloads: list[Any]) -> None:
-    sent = arrive(airflow, payloads)
+def check_receipt(airflow: Workbench, payloads: list[Any]) -> None:
+    payloads_by_id = arrive(airflow, payloads)
     receipt = Receipt(airflow)
     lease = lease_once(airflow.hook, INBOX, 100, 300)
     assert lease is not None
-    taken = receipt().take(lease)
+    first = receipt().take(lease)
 
     # What an earlier try received is what the next one finds in the store, and what an XCom brings.
-    again = receipt().stored() if taken else []
-    pulled = journeys.through_xcom(taken)
-    for messages in (taken, again, pulled):
-        payloads_by_id = {each["id"]: payload_of(each) for each in messages}
-        assert set(payloads_by_id) == set(sent) == acknowledged(airflow)
-        assert [name for name, payload in payloads_by_id.items() if not arrived(payload, sent[name])] == []
+    again = receipt().stored() if first else []
+    pulled = journeys.through_xcom(first)
+    for messages in (first, again, pulled):
+        arrived = {message["id"]: payload_of(message) for message in messages}
+        assert set(arrived) == set(payloads_by_id) == acknowledged_ids(airflow)
+        assert [
+            message_id
+            for message_id, payload in payloads_by_id.items()
+            if not is_as_sent(arrived[message_id], payload)
+        ] == []
 
 
-@pytest.mark.parametrize("through", [dispatched, received])
+@pytest.mark.parametrize("through", [check_dispatch, check_receipt])
 @tries(120)
 @given(payloads=Payloads)
 @example(payloads=[{"value": text} for text in TEMPLATES])
@@ -121,19 +132,19 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         {"id": f"{n}{ids.draw(ANY_TEXT)}", "payload": payload, "created_at": ids.draw(ANY_TEXT)}
         for n, payload in enumerate(payloads)
     ]
-    held = HeldLease.of(
+    lease = HeldLease.of(
         "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300, "c"
     )  # type: ignore[typeddict-item,arg-type]
-    assert held is not None
-    text = held.hand_off()
+    assert lease is not None
+    text = lease.hand_off()
     assert text.isascii()
     assert text.isprintable()
 
     crossed = journeys.through_event({"status": "leased", "inbox_name": "i", "lease": text})
-    taken = HeldLease.from_hand_off(crossed["lease"])
-    assert taken.lease_id == held.lease_id
-    arrived = {delivery.id: delivery.message["payload"] for delivery in taken.deliveries}
-    assert all(same(arrived[each["id"]], each["payload"]) for each in messages)
+    lease_of_task = HeldLease.from_hand_off(crossed["lease"])
+    assert lease_of_task.lease_id == lease.lease_id
+    arrived = {delivery.id: delivery.message["payload"] for delivery in lease_of_task.deliveries}
+    assert all(same(arrived[message["id"]], message["payload"]) for message in messages)
 
 
 LARGE_PAYLOAD = {"text": "x" * 10_000_000}
@@ -157,7 +168,7 @@ def conf_of(payload: Any) -> dict[str, Any]:
     attributes = {"lease_count": 1, "error_message": None, "possible_duplicate_data": False}
     message = {"id": "a", "created_at": "2026", "payload": payload, "message_attributes": attributes}
     conf = {"inbox_id": "i", "message": storable(message)}
-    return journeys.from_supervisor(journeys.through_api(journeys.stored(conf)))  # type: ignore[no-any-return]
+    return journeys.from_supervisor(journeys.through_api(journeys.through_database(conf)))  # type: ignore[no-any-return]
 
 
 @tries(150)
@@ -172,7 +183,7 @@ def test_any_payload_passes_the_form_reaches_a_task_and_is_shown_among_its_argum
 
     assert same(running.op_args[0]["payload"], payload)  # type: ignore[attr-defined]
     fields = SetRenderedFields(rendered_fields=task_runner._serialize_rendered_fields(running))
-    journeys.stored(journeys.to_supervisor(fields.model_dump()))
+    journeys.through_database(journeys.to_supervisor(fields.model_dump()))
     assert SERIALIZED.params.deep_merge(conf).validate()["message"] == conf["message"]
 
 

@@ -33,7 +33,7 @@ from airflow_provider_workflow.client.user_tokens import UserTokens
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.user_tokens import VariableStore, variable_name
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from tests.traces import told
+from tests.traces import secrets_in
 from tests.unit.client.stores import authorize, logged_in
 from tests.unit.hooks.conftest import Connect, Variables
 
@@ -113,9 +113,9 @@ def test_planted_tokens_are_not_used(variables: Supervisor, changes: dict[str, A
     planted = {**json.loads(variables[NAME]), **changes}
     variables[NAME] = json.dumps({name: value for name, value in planted.items() if value is not None})
 
-    with pytest.raises(LoginRequiredError, match="was changed by hand") as raised:
+    with pytest.raises(LoginRequiredError, match="was changed by hand") as error_info:
         store_of().read()
-    assert told(raised.value, (*SECRETS, "of-another-account")) == []
+    assert secrets_in(error_info.value, (*SECRETS, "of-another-account")) == []
 
 
 def test_tokens_that_are_copied_to_another_connection_are_not_used(variables: Supervisor) -> None:
@@ -145,9 +145,9 @@ def test_a_store_that_is_away_is_no_reason_to_log_in(
     variables: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables.fault = RuntimeError("API server error")
-    with pytest.raises(TokenStoreError, match="cannot be written: RuntimeError") as raised:
+    with pytest.raises(TokenStoreError, match="cannot be written: RuntimeError") as error_info:
         store_of().write(TOKENS)
-    assert told(raised.value, SECRETS) == []
+    assert secrets_in(error_info.value, SECRETS) == []
     monkeypatch.setattr(airflow_internals, "variables", Mock(side_effect=PermissionError("denied")))
     with pytest.raises(TokenStoreError, match="cannot be read: PermissionError"):
         store_of().read()
@@ -165,18 +165,20 @@ def test_every_token_is_masked_and_no_other_secret_is_stored(variables: Supervis
 
 
 def test_outside_of_tasks_the_variable_is_that_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[str, str] = {}
+    database_variables: dict[str, str] = {}
     monkeypatch.delattr(task_runner, "SUPERVISOR_COMMS", raising=False)
     monkeypatch.setattr(
-        "airflow.models.variable.Variable.get", lambda key, default_var: kept.get(key, default_var)
+        "airflow.models.variable.Variable.get",
+        lambda key, default_var: database_variables.get(key, default_var),
     )
     monkeypatch.setattr(
-        "airflow.models.variable.Variable.set", lambda key, value, description: kept.update({key: value})
+        "airflow.models.variable.Variable.set",
+        lambda key, value, description: database_variables.update({key: value}),
     )
     assert store_of().read() is None
     store_of().write(TOKENS)
     assert store_of().read() == TOKENS
-    assert list(kept) == [NAME]
+    assert list(database_variables) == [NAME]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_the_connection_test_leaves_user_tokens_alone(
         passed, text = hook.test_connection()
         assert passed
         assert "A user's tokens are not tested here" in text
-    assert [each.operation for each in emulator.requests] == ["token", "token"]
+    assert [request.operation for request in emulator.requests] == ["token", "token"]
     assert variables.asked == []
     wrong = connect({"grant": "refresh_token"}, password="wrong")
     assert wrong.test_connection()[1].startswith("The request for an access token was answered with 401")
@@ -291,16 +293,16 @@ def test_processes_that_renew_at_once_all_end_with_a_valid_token(
             client.send(api.list_inboxes())
             for _ in range(RENEWALS):
                 together.wait()
-                refused = tokens.usable(key := token_key(settings, settings.scope))
-                assert refused is not None
-                tokens.drop(key, refused.value)
+                old_token = tokens.usable(key := token_key(settings, settings.scope))
+                assert old_token is not None
+                tokens.drop(key, old_token.value)
                 client.send(api.list_inboxes())
-                assert tokens.usable(key) != refused
+                assert tokens.usable(key) != old_token
 
     with ThreadPoolExecutor(PROCESSES) as pool:
         list(pool.map(renew_again_and_again, range(PROCESSES)))
 
-    bodies = [each.body for each in emulator.requests if each.operation == "token"]
-    sent = Counter(re.findall(rb'name="refresh_token"\r\n\r\n(.*?)\r\n', body)[0] for body in bodies)
-    assert len(sent) == RENEWALS, "of several that send the same one, the service takes one"
-    assert sent.total() > RENEWALS, "they did meet"
+    bodies = [request.body for request in emulator.requests if request.operation == "token"]
+    counts = Counter(re.findall(rb'name="refresh_token"\r\n\r\n(.*?)\r\n', body)[0] for body in bodies)
+    assert len(counts) == RENEWALS, "of several that send the same one, the service takes one"
+    assert counts.total() > RENEWALS, "they did meet"

@@ -40,11 +40,11 @@ __all__ = ["closed_port"]
 def test_a_path_in_a_uri_is_named_as_what_is_wrong(
     connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = connection(f"workflow://an-id:a-secret@{rest}?oauth_url=https%3A%2F%2Fa%2Ftoken")
-    monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: found)
-    with pytest.raises(ConfigurationError, match="schema must be http or https") as caught:
+    connection_of_uri = connection(f"workflow://an-id:a-secret@{rest}?oauth_url=https%3A%2F%2Fa%2Ftoken")
+    monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: connection_of_uri)
+    with pytest.raises(ConfigurationError, match="schema must be http or https") as error_info:
         _ = WorkflowHook("c").settings
-    assert len(caught.value.problems) == 1
+    assert len(error_info.value.problems) == 1
 
 
 @pytest.mark.specification("10 response_type", "10 client_id", "10 redirect_uri", "10 scope")
@@ -66,7 +66,9 @@ def test_the_flow_of_a_user_s_tokens(
     assert [token["scope"] for token in (first, second, own, other)] == [
         *(scope, scope, "external", "promotions:read promotions:write")
     ]
-    forms = [re.findall(r'name="([^"]+)"\r\n\r\n(.*?)\r\n', each.body.decode()) for each in emulator.requests]
+    forms = [
+        re.findall(r'name="([^"]+)"\r\n\r\n(.*?)\r\n', request.body.decode()) for request in emulator.requests
+    ]
     assert [dict(form) for form in forms] == [
         {"grant_type": "authorization_code", "code": back["code"], "redirect_uri": redirect},
         {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]},
@@ -87,7 +89,7 @@ def test_access_tokens_are_masked(
     masked: list[str] = []
     monkeypatch.setattr(workflow, "mask_secret", masked.append)
     hook.list_inboxes()
-    assert [f"Bearer {each}" for each in masked] == [emulator.requests[-1].headers["authorization"]]
+    assert [f"Bearer {secret}" for secret in masked] == [emulator.requests[-1].headers["authorization"]]
 
 
 async def test_a_triggerer_that_lives_through_many_tokens_does_not_grow_by_them(
@@ -122,11 +124,11 @@ async def test_a_loop_imports_no_aiohttp_and_reads_no_certificates_itself(
 async def test_an_extra_that_is_no_object_is_named(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {"conn_type": "workflow", "host": "a", "login": "i", "password": "p", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", json.dumps(fields))
-    said = "used: extra is not a JSON object" if extra else "used: oauth_url is missing"
-    with pytest.raises(ConfigurationError, match=said):
+    text = "used: extra is not a JSON object" if extra else "used: oauth_url is missing"
+    with pytest.raises(ConfigurationError, match=text):
         async with WorkflowHook().async_client():
             pass
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         _ = WorkflowHook().settings
 
 
@@ -185,13 +187,15 @@ def test_a_right_connection_passes_with_one_token_that_is_masked(
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "message"),
     [({"scope": "unheard-of"}, "(invalid_scope)"), ({"inbox_path": "/wrong-path"}, "answered with 404")],
 )
-def test_what_is_wrong_with_a_connection_is_said(extra: dict[str, str], said: str, connect: Connect) -> None:
+def test_what_is_wrong_with_a_connection_is_said(
+    extra: dict[str, str], message: str, connect: Connect
+) -> None:
     passed, text = connect(extra).test_connection()
     assert not passed
-    assert said in text
+    assert message in text
     assert "\n" not in text
 
 
@@ -219,14 +223,14 @@ def test_the_connection_test_asks_once_and_neither_uses_nor_keeps_tokens(
     assert not hook.test_connection()[0]
     emulator.store.configure(client_secret="regenerated")
     assert hook.test_connection()[0]
-    asked = emulator.count("token")
+    requests_before = emulator.count("token")
     hook.list_inboxes()
-    assert emulator.count("token") == asked + 1
+    assert emulator.count("token") == requests_before + 1
 
-    asked = emulator.count("token")
+    requests_before = emulator.count("token")
     emulator.fault("status", "token", status=503, times=None)
     passed, text = hook.test_connection()
-    assert (passed, emulator.count("token") - asked) == (False, 1)
+    assert (passed, emulator.count("token") - requests_before) == (False, 1)
     assert "answered with 503" in text
 
 
@@ -234,11 +238,11 @@ def test_the_connection_test_asks_once_and_neither_uses_nor_keeps_tokens(
 def test_an_inbox_and_its_messages_live_through_all_methods(
     by: str, hook: WorkflowHook, emulator: EmulatorServer
 ) -> None:
-    made = hook.create_inbox(SUBSCRIPTION, "orders", "https://example.com/told")
-    assert made["notification_url"] == "https://example.com/told"
-    assert hook.ensure_inbox("orders", SUBSCRIPTION)["id"] == made["id"]
-    inbox = str(made[by])  # type: ignore[literal-required]
-    assert hook.get_inbox(inbox)["id"] == made["id"]
+    inbox_of_hook = hook.create_inbox(SUBSCRIPTION, "orders", "https://example.com/told")
+    assert inbox_of_hook["notification_url"] == "https://example.com/told"
+    assert hook.ensure_inbox("orders", SUBSCRIPTION)["id"] == inbox_of_hook["id"]
+    inbox = str(inbox_of_hook[by])  # type: ignore[literal-required]
+    assert hook.get_inbox(inbox)["id"] == inbox_of_hook["id"]
     assert hook.update_inbox(inbox, None)["notification_url"] is None
     ids = emulator.put("orders", {"n": 1}, {"n": 2}, {"n": 3})
     lease = hook.lease_messages(inbox, lease_limit=2, lease_seconds=60)
@@ -250,9 +254,11 @@ def test_an_inbox_and_its_messages_live_through_all_methods(
 
     hook.create_inbox(SUBSCRIPTION, "invoices")
     assert hook.pause_inbox(inbox)["status"] == "paused"
-    assert [listed["id"] for listed in hook.list_inboxes(status="paused")] == [made["id"]]
+    assert [paused_inbox["id"] for paused_inbox in hook.list_inboxes(status="paused")] == [
+        inbox_of_hook["id"]
+    ]
     assert hook.resume_inbox(inbox)["status"] == "active"
-    assert hook.delete_inbox(inbox)["id"] == made["id"]
+    assert hook.delete_inbox(inbox)["id"] == inbox_of_hook["id"]
     with pytest.raises(NotFoundError):
         hook.get_inbox(inbox)
 
@@ -269,13 +275,13 @@ async def test_a_variable_of_the_environment_names_a_file_of_certificates_or_its
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str
 ) -> None:
     hook = connect()
-    with odd_files.made(kind, tmp_path) as path:
+    with odd_files.odd_file(kind, tmp_path) as path:
         monkeypatch.setenv(variable, path)
-        with pytest.raises(ConfigurationError) as raised:
+        with pytest.raises(ConfigurationError) as error_info:
             hook.list_inboxes()
         with pytest.raises(ConfigurationError) as in_trigger:
             async with hook.async_client():
                 pass
-    (problem,) = raised.value.problems
+    (problem,) = error_info.value.problems
     assert problem == f"{variable} names a file that {odd_files.KINDS[kind]} (correct or unset it)"
     assert in_trigger.value.problems == [problem]

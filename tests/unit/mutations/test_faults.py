@@ -9,10 +9,10 @@ from tests.mutations.__main__ import COUNT, all_faults
 from tests.mutations.edits import becomes
 from tests.mutations.fault import Fault
 from tests.mutations.seeded import PACKAGE, seeded
-from tests.unit.counted import Counted
+from tests.unit.fake_stats import FakeStats
 
 
-def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs(counted: Counted) -> None:
+def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs(fake_stats: FakeStats) -> None:
     fault = Fault("tell nobody", "observers.notify", becomes("_observers()", "()"))
 
     for _ in range(2):
@@ -20,7 +20,7 @@ def test_a_fault_of_a_package_is_seeded_into_the_module_that_runs(counted: Count
         with seeded(fault):
             observers.notify("replayed", inbox="orders", conn_id="workflow_default")
 
-    assert counted.totals == {"replayed": 2}
+    assert fake_stats.totals == {"replayed": 2}
 
 
 @pytest.mark.slow

@@ -41,12 +41,12 @@ from tests.unit.workbench import INBOX, Workbench
 
 
 def dispatch(bench: Workbench, events: Any = None, **arguments: Any) -> Any:
-    given = {"inbox": INBOX, "trigger_dag_id": "handle", **arguments}
+    all_arguments = {"inbox": INBOX, "trigger_dag_id": "handle", **arguments}
     context: Any = {"ti": bench.ti, "triggering_asset_events": events}
-    return WorkflowInboxDispatchOperator(task_id="t", **given).execute(context)
+    return WorkflowInboxDispatchOperator(task_id="t", **all_arguments).execute(context)
 
 
-def lent(bench: Workbench, *ids: str) -> dict[str, Any]:
+def manual_lease(bench: Workbench, *ids: str) -> dict[str, Any]:
     """What a sensor with ``acknowledge="manual"`` returned, after its way through an XCom."""
     bench.put(*ids)
     lease = bench.lease()
@@ -114,7 +114,7 @@ def test_what_no_retry_can_fix_fails_the_task_without_one(bench: Workbench) -> N
 def test_a_lease_is_ended(
     bench: Workbench, operator: Any, state: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease = lent(bench, "a")
+    lease = manual_lease(bench, "a")
 
     assert operator(task_id="t", lease=lease).execute({}) == {"done": 1, "lease_ended": 0}
     assert bench.states == state
@@ -122,34 +122,34 @@ def test_a_lease_is_ended(
 
 
 @pytest.mark.parametrize(
-    ("operator", "done"),
+    ("operator", "verb"),
     [(WorkflowAcknowledgeOperator, "acknowledged"), (WorkflowReleaseOperator, "released")],
 )
 def test_the_number_of_messages_whose_lease_is_ended_is_logged(
-    bench: Workbench, operator: Any, done: str, caplog: pytest.LogCaptureFixture
+    bench: Workbench, operator: Any, verb: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease = lent(bench, "a", "b")
+    lease = manual_lease(bench, "a", "b")
     with caplog.at_level(logging.INFO):
         operator(task_id="t", lease=lease).execute({})
-    assert f"Inbox {bench.inbox_id}: {done} 2 of 2 messages" in caplog.text
+    assert f"Inbox {bench.inbox_id}: {verb} 2 of 2 messages" in caplog.text
 
 
 def test_only_the_messages_that_are_named_are_ended(bench: Workbench) -> None:
-    lease = lent(bench, "a", "b", "c")
+    lease = manual_lease(bench, "a", "b", "c")
     for ids, count in ((UserList(["b"]), 1), ([], 0)):
-        done = WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=ids).execute({})
-        assert done == {"done": count, "lease_ended": 0}
+        result = WorkflowAcknowledgeOperator(task_id="t", lease=lease, message_ids=ids).execute({})
+        assert result == {"done": count, "lease_ended": 0}
     assert bench.states == {"a": "leased", "c": "leased"}
 
 
 def test_a_lease_that_ended_already_is_told_and_no_fault(
     bench: Workbench, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease = lent(bench, "a", "b")
+    lease = manual_lease(bench, "a", "b")
     clock.advance(301)
 
-    done = WorkflowReleaseOperator(task_id="t", lease=lease).execute({})
-    assert done == {"done": 0, "lease_ended": 2}
+    result = WorkflowReleaseOperator(task_id="t", lease=lease).execute({})
+    assert result == {"done": 0, "lease_ended": 2}
     assert "The lease of 2 messages had ended already; they are redelivered, unless" in caplog.text
 
 
@@ -162,16 +162,16 @@ def test_a_lease_that_ended_already_is_told_and_no_fault(
         {"inbox_id": "i", "lease_id": None, "messages": [{"id": "a"}]},
     ],
 )
-def test_a_lease_that_is_none_is_named(connected: Any, lease: Any) -> None:
+def test_a_lease_that_is_none_is_named(connected_emulator: Any, lease: Any) -> None:
     text = r'^lease must be what a WorkflowInboxSensor with acknowledge="manual"'
     with pytest.raises(ValueError, match=text):
         WorkflowAcknowledgeOperator(task_id="t", lease=lease).execute({})
-    assert connected.requests == []
+    assert connected_emulator.requests == []
 
 
 @pytest.mark.parametrize("ids", ["a", [1], None])
 def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, ids: Any) -> None:
-    operator = WorkflowAcknowledgeOperator(task_id="t", lease=lent(bench, "a"), message_ids=ids)
+    operator = WorkflowAcknowledgeOperator(task_id="t", lease=manual_lease(bench, "a"), message_ids=ids)
     with pytest.raises(ValueError, match=r"^message_ids"):
         operator.execute({})
     assert bench.service.count("ack") == 0
@@ -232,9 +232,9 @@ def test_a_given_conf_and_target_come_first_and_the_log_says_where_the_run_is(
     bench.supervisor.dags.add("other")
     conf = dead_letter(bench, target=None)
     with caplog.at_level(logging.INFO):
-        found = replay(bench, {"no": "dead letter"}, conf=conf, trigger_dag_id="other")
+        result = replay(bench, {"no": "dead letter"}, conf=conf, trigger_dag_id="other")
 
-    assert found == {"dag_id": "other", "run_id": bench.run_id("a"), "outcome": "started"}
+    assert result == {"dag_id": "other", "run_id": bench.run_id("a"), "outcome": "started"}
     assert f"the run {bench.run_id('a')} of the DAG other is started" in caplog.text
     assert "a secret" not in caplog.text
 
@@ -257,11 +257,11 @@ def test_a_replay_into_a_missing_dag_fails_the_try(bench: Workbench) -> None:
 def test_a_rejection_fails_the_try_and_shows_no_payload(bench: Workbench) -> None:
     bench.supervisor.fail(api_error(400, "value_error", "Invalid input for param x: 'a secret' is too long"))
 
-    with pytest.raises(AirflowException, match="stays a dead letter: value_error") as raised:
+    with pytest.raises(AirflowException, match="stays a dead letter: value_error") as error_info:
         replay(bench, dead_letter(bench))
-    assert not isinstance(raised.value, AirflowFailException)
-    assert "a secret" not in str(raised.value)
-    assert raised.value.__suppress_context__
+    assert not isinstance(error_info.value, AirflowFailException)
+    assert "a secret" not in str(error_info.value)
+    assert error_info.value.__suppress_context__
 
 
 def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbench) -> None:
@@ -301,7 +301,7 @@ def test_the_task_fails_though_a_message_of_the_paused_inbox_is_leased(bench: Wo
 PROBLEM = {"kind": "paused", "text": "It is paused (abandoned).", "since": "2026-01-01T00:00:00Z"}
 
 
-def noticed(
+def events_of_notices(
     *alarms: bool, inbox_id: str = "i-1", inbox: str = INBOX, problem: Any = PROBLEM, seconds_ago: float = 0
 ) -> Any:
     """The events of the notices that started a run."""
@@ -310,7 +310,7 @@ def noticed(
         {"inbox": inbox, "inbox_id": inbox_id, "alarm": alarm, **({"problem": problem} if alarm else {})}
         for alarm in alarms
     ]
-    events = [SimpleNamespace(extra={"payload": each}, timestamp=stamp) for each in payloads]
+    events = [SimpleNamespace(extra={"payload": payload}, timestamp=stamp) for payload in payloads]
     return {create_asset(inbox=INBOX): events}
 
 
@@ -322,7 +322,7 @@ def test_the_task_fails_though_the_target_has_no_capacity(bench: Workbench, stat
     bench.service.store.inboxes.force(bench.inbox_id, status, "authentication")
 
     with pytest.raises(AirflowFailException, match="authentication"):
-        dispatch(bench, noticed(*alarms), max_unfinished_runs=50)
+        dispatch(bench, events_of_notices(*alarms), max_unfinished_runs=50)
 
 
 def test_notices_of_messages_that_have_to_wait_raise_no_alarm(bench: Workbench) -> None:
@@ -330,7 +330,7 @@ def test_notices_of_messages_that_have_to_wait_raise_no_alarm(bench: Workbench) 
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication")
 
-    assert dispatch(bench, noticed(False, False), max_unfinished_runs=50)["started"]["count"] == 0
+    assert dispatch(bench, events_of_notices(False, False), max_unfinished_runs=50)["started"]["count"] == 0
     assert bench.states == {"a": "available"}
 
 
@@ -343,9 +343,9 @@ def test_a_pause_fails_the_run_of_its_alarm_only_though_not_all_messages_were_le
 
     if alarm:
         with pytest.raises(AirflowFailException, match=r"resume orders --conn-id workflow_default"):
-            dispatch(bench, noticed(alarm), max_messages=1)
+            dispatch(bench, events_of_notices(alarm), max_messages=1)
     else:
-        assert dispatch(bench, noticed(alarm))["started"]["count"] == 3
+        assert dispatch(bench, events_of_notices(alarm))["started"]["count"] == 3
     assert [message for message, state in bench.states.items() if state == "available"] == available
 
 
@@ -355,7 +355,7 @@ def test_an_alarm_fails_the_task_of_its_inbox_though_the_source_is_sound_now(
 ) -> None:
     """Or an inbox that is paused each other minute would raise none. The messages are worked on first."""
     bench.put("a")
-    events = noticed(True, inbox="invoices" if other else bench.inbox_id)
+    events = events_of_notices(True, inbox="invoices" if other else bench.inbox_id)
     text = r"in trouble since 2026-01-01T00:00:00Z.* It is paused \(abandoned\)\."
     with nullcontext() if other else pytest.raises(AirflowFailException, match=text):
         dispatch(bench, events)
@@ -365,7 +365,7 @@ def test_an_alarm_fails_the_task_of_its_inbox_though_the_source_is_sound_now(
 @pytest.mark.parametrize("problem", [None, "made up", {"text": None, "since": 5}])
 def test_a_notice_of_an_earlier_version_fails_the_task_too(bench: Workbench, problem: Any) -> None:
     with pytest.raises(AirflowFailException, match="in trouble since a few minutes"):
-        dispatch(bench, noticed(True, problem=problem))
+        dispatch(bench, events_of_notices(True, problem=problem))
 
 
 @pytest.mark.parametrize("lasts", [False, True])
@@ -375,7 +375,7 @@ def test_an_alarm_of_more_than_ten_minutes_ago_fails_the_task_only_if_the_proble
     if lasts:
         bench.service.store.inboxes.force(bench.inbox_id, "paused", "authentication")
     with pytest.raises(AirflowFailException, match="authentication") if lasts else nullcontext():
-        dispatch(bench, noticed(True, seconds_ago=601))
+        dispatch(bench, events_of_notices(True, seconds_ago=601))
 
 
 @pytest.mark.parametrize("kind", ["paused", "missing"])
@@ -384,7 +384,7 @@ def test_of_the_alarms_only_that_of_a_pause_is_logged_where_asked(
 ) -> None:
     bench.put("a")
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
-    events = noticed(True, problem={**PROBLEM, "kind": kind})
+    events = events_of_notices(True, problem={**PROBLEM, "kind": kind})
     with nullcontext() if kind == "paused" else pytest.raises(AirflowFailException, match="in trouble"):
         dispatch(bench, events, on_paused="log")
 
@@ -488,7 +488,7 @@ def test_after_notices_of_messages_the_alarm_is_left_to_the_watcher_for_a_while(
         bench.ti.run_id = f"run {minute}"
         fails = minute >= 16
         with pytest.raises(AirflowFailException if fails else AirflowSkipException, match="does not exist"):
-            dispatch(bench, noticed(False), inbox="misspelt")
+            dispatch(bench, events_of_notices(False), inbox="misspelt")
         if fails:
             break
         fake_clock.advance(60)

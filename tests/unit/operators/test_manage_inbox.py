@@ -25,8 +25,8 @@ SUBSCRIBED = {"app_key": "shop", "action_key": "new_order", "inputs": {"region":
 
 
 def operator(**arguments: Any) -> WorkflowEnsureInboxOperator:
-    given = {"name": NAME, **SUBSCRIBED, **arguments}
-    return WorkflowEnsureInboxOperator(task_id="t", **given)
+    all_arguments = {"name": NAME, **SUBSCRIBED, **arguments}
+    return WorkflowEnsureInboxOperator(task_id="t", **all_arguments)
 
 
 def ensure(**arguments: Any) -> Any:
@@ -51,20 +51,22 @@ def fail_initializations(service: EmulatorServer) -> None:
 
 
 def only_inbox(service: EmulatorServer) -> Any:
-    (found,) = service.store.inboxes.page(10, 0)[1]
-    return found
+    (stored_inbox,) = service.store.inboxes.page(10, 0)[1]
+    return stored_inbox
 
 
-def test_an_inbox_is_created_and_returned_without_its_subscription(connected: EmulatorServer) -> None:
-    found = ensure(notification_url="https://hook.example.com/", connection_id="12")
+def test_an_inbox_is_created_and_returned_without_its_subscription(
+    connected_emulator: EmulatorServer,
+) -> None:
+    returned_inbox = ensure(notification_url="https://hook.example.com/", connection_id="12")
 
-    assert found == {
-        "id": only_inbox(connected).id,
+    assert returned_inbox == {
+        "id": only_inbox(connected_emulator).id,
         "name": NAME,
         "status": "active",
         "paused_reason": None,
     }
-    assert only_inbox(connected).subscription == {
+    assert only_inbox(connected_emulator).subscription == {
         "app_key": "ShopAPI@1.0.0",
         "action_key": "new_order",
         "inputs": {"region": "eu"},
@@ -73,21 +75,21 @@ def test_an_inbox_is_created_and_returned_without_its_subscription(connected: Em
 
 
 def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
-    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+    connected_emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    made = ensure(notification_url="https://hook.example.com/first-secret")
+    returned_inbox = ensure(notification_url="https://hook.example.com/first-secret")
     changed = ensure(notification_url="https://hook.example.com/second-secret")
-    assert only_inbox(connected).notification_url == "https://hook.example.com/second-secret"
+    assert only_inbox(connected_emulator).notification_url == "https://hook.example.com/second-secret"
 
     assert "notification_url was changed" in caplog.text
-    assert "-secret" not in f"{made} {changed} {caplog.text}"
+    assert "-secret" not in f"{returned_inbox} {changed} {caplog.text}"
 
 
-def test_without_a_notification_url_that_of_the_inbox_stays(connected: EmulatorServer) -> None:
+def test_without_a_notification_url_that_of_the_inbox_stays(connected_emulator: EmulatorServer) -> None:
     ensure(notification_url="https://hook.example.com/")
     ensure()
-    assert only_inbox(connected).notification_url == "https://hook.example.com/"
+    assert only_inbox(connected_emulator).notification_url == "https://hook.example.com/"
 
 
 def test_inputs_may_be_what_another_task_returns() -> None:
@@ -96,42 +98,46 @@ def test_inputs_may_be_what_another_task_returns() -> None:
     assert ensuring.upstream_task_ids == {"inputs"}
 
 
-def test_a_name_with_another_subscription_fails_for_good_and_shows_both(connected: EmulatorServer) -> None:
+def test_a_name_with_another_subscription_fails_for_good_and_shows_both(
+    connected_emulator: EmulatorServer,
+) -> None:
     inbox = ensure()
-    with pytest.raises(AirflowFailException) as caught:
+    with pytest.raises(AirflowFailException) as error_info:
         ensure(inputs={"region": "us", "rest": "x" * 100_000})
 
-    text = str(caught.value)
+    text = str(error_info.value)
     assert len(text) < 3000
     assert f"The name 'orders' belongs to inbox {inbox['id']}" in text
     assert '"inputs": {"region": "us"' in text
     assert '"inputs": {"region": "eu"}' in text
     assert "ShopAPI@1.0.0" in text
-    assert only_inbox(connected).id == inbox["id"]
+    assert only_inbox(connected_emulator).id == inbox["id"]
 
 
 def test_a_paused_inbox_is_returned_with_a_warning(
-    connected: EmulatorServer, caplog: pytest.LogCaptureFixture
+    connected_emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     inbox = ensure()
-    connected.store.inboxes.force(inbox["id"], "paused", "authentication")
+    connected_emulator.store.inboxes.force(inbox["id"], "paused", "authentication")
     with caplog.at_level(logging.WARNING):
-        found = ensure()
+        returned_inbox = ensure()
 
-    assert (found["status"], found["paused_reason"]) == ("paused", "authentication")
+    assert (returned_inbox["status"], returned_inbox["paused_reason"]) == ("paused", "authentication")
     assert "Inbox orders is paused (authentication): new events are dropped" in caplog.text
-    assert only_inbox(connected).status == "paused"
+    assert only_inbox(connected_emulator).status == "paused"
 
 
 def test_an_inbox_that_fails_to_initialize_fails_for_good_and_says_what_to_do(
-    connected: EmulatorServer, fake_clock: FakeClock
+    connected_emulator: EmulatorServer, fake_clock: FakeClock
 ) -> None:
-    fail_initializations(connected)
+    fail_initializations(connected_emulator)
 
-    with pytest.raises(AirflowFailException, match=r"'orders' failed to initialize \(subscribe") as caught:
+    with pytest.raises(
+        AirflowFailException, match=r"'orders' failed to initialize \(subscribe"
+    ) as error_info:
         ensure()
     assert fake_clock.slept == [1], "no more than the first pause"
-    assert "Delete it and create it again" in str(caught.value)
+    assert "Delete it and create it again" in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -150,16 +156,16 @@ def test_a_wrong_argument_is_named_where_the_dag_is_parsed(field: str, value: An
         operator(**{field: value})
 
 
-def test_arguments_are_templated(connected: EmulatorServer) -> None:
+def test_arguments_are_templated(connected_emulator: EmulatorServer) -> None:
     url = "https://hook.example.com/"
     texts = {"name": "n", "app_key": "mail", "action_key": "a", "connection_id": 7, "notification_url": url}
     templates = {name: f"{{{{ params.{name} }}}}" for name in texts}
     ensuring = operator(**templates, inputs={"region": "{{ params.region }}"})
     ensuring.render_template_fields({"params": {**texts, "region": "us"}})
-    found = ensuring.execute({})
+    returned_inbox = ensuring.execute({})
 
-    assert (found["name"], only_inbox(connected).notification_url) == ("n", url)
-    assert only_inbox(connected).subscription == {
+    assert (returned_inbox["name"], only_inbox(connected_emulator).notification_url) == ("n", url)
+    assert only_inbox(connected_emulator).subscription == {
         "app_key": "MailAPI@1.0.0",
         "action_key": "a",
         "inputs": {"region": "us"},
@@ -168,68 +174,76 @@ def test_arguments_are_templated(connected: EmulatorServer) -> None:
     assert set(ensuring.template_fields_renderers) <= set(ensuring.template_fields)
 
 
-def test_inputs_that_were_rendered_to_text_are_named(connected: EmulatorServer) -> None:
+def test_inputs_that_were_rendered_to_text_are_named(connected_emulator: EmulatorServer) -> None:
     ensuring = operator(inputs="{{ params.inputs }}")
     ensuring.render_template_fields({"params": {"inputs": {"region": "us"}}})
 
     with pytest.raises(ValueError, match=r"^inputs must be a dictionary, not a str; for a dictionary from"):
         ensuring.execute({})
-    assert connected.requests == []
+    assert connected_emulator.requests == []
 
 
-def test_an_inbox_that_says_no_more_than_its_id_and_status_will_do(connected: EmulatorServer) -> None:
+def test_an_inbox_that_says_no_more_than_its_id_and_status_will_do(
+    connected_emulator: EmulatorServer,
+) -> None:
     url = "https://example.com/told"
-    bare = {"id": connected.open_inbox(NAME), "status": "active"}
-    connected.fault("status", operation="ensure_inbox", status=200, json=bare)
+    bare = {"id": connected_emulator.open_inbox(NAME), "status": "active"}
+    connected_emulator.fault("status", operation="ensure_inbox", status=200, json=bare)
 
     ensure(notification_url=url)
-    assert only_inbox(connected).notification_url == url
+    assert only_inbox(connected_emulator).notification_url == url
 
 
 def test_a_name_is_taken_by_the_new_inbox_beside_the_one_that_is_being_deleted(
-    connected: EmulatorServer,
+    connected_emulator: EmulatorServer,
 ) -> None:
-    named = [{"id": status, "name": NAME, "status": status} for status in ("deleting", "active")]
-    connected.fault("status", operation="ensure_inbox", status=409)
-    connected.fault("status", operation="list_inboxes", status=200, json={"results": named, "next": None})
+    inboxes = [{"id": status, "name": NAME, "status": status} for status in ("deleting", "active")]
+    connected_emulator.fault("status", operation="ensure_inbox", status=409)
+    connected_emulator.fault(
+        "status", operation="list_inboxes", status=200, json={"results": inboxes, "next": None}
+    )
 
     with pytest.raises(AirflowFailException, match="belongs to inbox active"):
         ensure()
 
 
-def test_an_inbox_without_a_name_is_not_taken_for_the_one_that_has_it(connected: EmulatorServer) -> None:
+def test_an_inbox_without_a_name_is_not_taken_for_the_one_that_has_it(
+    connected_emulator: EmulatorServer,
+) -> None:
     page = {"results": [{"id": "i", "status": "active"}], "next": None}
-    connected.fault("status", operation="ensure_inbox", status=409, detail="It is taken.")
-    connected.fault("status", operation="list_inboxes", status=200, json=page)
+    connected_emulator.fault("status", operation="ensure_inbox", status=409, detail="It is taken.")
+    connected_emulator.fault("status", operation="list_inboxes", status=200, json=page)
 
     with pytest.raises(ConflictError, match="It is taken"):
         ensure()
 
 
 def test_it_waits_until_a_deleted_inbox_sets_its_name_free(
-    connected: EmulatorServer, fake_clock: FakeClock
+    connected_emulator: EmulatorServer, fake_clock: FakeClock
 ) -> None:
     old = ensure(wait_until_active=False)
-    connected.store.configure(deleting_seconds=12)
-    connected.store.inboxes.delete(old["id"])
-    found = ensure(wait_until_active=False)
+    connected_emulator.store.configure(deleting_seconds=12)
+    connected_emulator.store.inboxes.delete(old["id"])
+    returned_inbox = ensure(wait_until_active=False)
 
-    assert found["id"] != old["id"]
+    assert returned_inbox["id"] != old["id"]
     assert fake_clock.slept == [1, 2, 4, 8]
 
 
-def test_it_gives_up_in_time_and_a_retry_may_go_on(connected: EmulatorServer, fake_clock: FakeClock) -> None:
-    connected.store.configure(initializing_seconds=3600)
+def test_it_gives_up_in_time_and_a_retry_may_go_on(
+    connected_emulator: EmulatorServer, fake_clock: FakeClock
+) -> None:
+    connected_emulator.store.configure(initializing_seconds=3600)
 
-    with pytest.raises(AirflowException, match="'orders' was not active within 12 s") as caught:
+    with pytest.raises(AirflowException, match="'orders' was not active within 12 s") as error_info:
         ensure(timeout=12)
-    assert not isinstance(caught.value, AirflowFailException)
+    assert not isinstance(error_info.value, AirflowFailException)
     assert fake_clock.slept == [1, 2, 4, 5]
 
 
 @pytest.fixture
-def inbox(connected: EmulatorServer) -> str:
-    return connected.open_inbox(NAME)
+def inbox(connected_emulator: EmulatorServer) -> str:
+    return connected_emulator.open_inbox(NAME)
 
 
 def run(operator: Any, inbox: str = NAME, **arguments: Any) -> Any:
@@ -252,7 +266,7 @@ CHANGED = pytest.mark.parametrize(
 @CHANGED
 @pytest.mark.parametrize("by_name", [True, False])
 def test_an_inbox_is_paused_and_resumed_and_what_is_so_already_is_a_success_and_said(
-    connected: EmulatorServer,
+    connected_emulator: EmulatorServer,
     inbox: str,
     operator: Any,
     before: str,
@@ -262,33 +276,35 @@ def test_an_inbox_is_paused_and_resumed_and_what_is_so_already_is_a_success_and_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    connected.store.inboxes.force(inbox, before)
-    given = NAME if by_name else inbox
+    connected_emulator.store.inboxes.force(inbox, before)
+    reference = NAME if by_name else inbox
 
     changed = {"id": inbox, "name": NAME, "status": after, "paused_reason": reason}
-    assert run(operator, given) == changed
-    assert status(connected, inbox) == after
-    assert f"Inbox {given} is {after} now" in caplog.text
-    assert run(operator, given) == changed
-    assert f"Inbox {given} is {after} already; nothing to do" in caplog.text
+    assert run(operator, reference) == changed
+    assert status(connected_emulator, inbox) == after
+    assert f"Inbox {reference} is {after} now" in caplog.text
+    assert run(operator, reference) == changed
+    assert f"Inbox {reference} is {after} already; nothing to do" in caplog.text
 
 
 @CHANGED
 def test_a_change_whose_answer_is_lost_succeeds_in_the_retry(
-    connected: EmulatorServer, inbox: str, operator: Any, before: str, after: str, reason: str | None
+    connected_emulator: EmulatorServer, inbox: str, operator: Any, before: str, after: str, reason: str | None
 ) -> None:
-    connected.store.inboxes.force(inbox, before)
-    connected.fault("drop", "pause_inbox" if after == "paused" else "resume_inbox", when="after")
+    connected_emulator.store.inboxes.force(inbox, before)
+    connected_emulator.fault("drop", "pause_inbox" if after == "paused" else "resume_inbox", when="after")
     with pytest.raises(TransportError):
         run(operator)
 
-    assert (run(operator)["status"], status(connected, inbox)) == (after, after)
+    assert (run(operator)["status"], status(connected_emulator, inbox)) == (after, after)
     assert run(operator)["paused_reason"] == reason
 
 
-def test_a_resumed_inbox_that_initializes_is_returned_so(connected: EmulatorServer, inbox: str) -> None:
-    connected.store.inboxes.pause(inbox)
-    connected.store.configure(initializing_seconds=60)
+def test_a_resumed_inbox_that_initializes_is_returned_so(
+    connected_emulator: EmulatorServer, inbox: str
+) -> None:
+    connected_emulator.store.inboxes.pause(inbox)
+    connected_emulator.store.configure(initializing_seconds=60)
 
     assert run(WorkflowResumeInboxOperator)["status"] == "initializing"
     assert run(WorkflowResumeInboxOperator)["status"] == "initializing", "a retry finds it so"
@@ -299,60 +315,62 @@ def test_a_resumed_inbox_that_initializes_is_returned_so(connected: EmulatorServ
     [(WorkflowPauseInboxOperator, "initializing"), (WorkflowResumeInboxOperator, "deleting")],
 )
 def test_a_state_that_it_cannot_lead_out_of_is_raised(
-    connected: EmulatorServer, inbox: str, operator: Any, state: str
+    connected_emulator: EmulatorServer, inbox: str, operator: Any, state: str
 ) -> None:
-    connected.store.inboxes.force(inbox, state)
+    connected_emulator.store.inboxes.force(inbox, state)
 
     with pytest.raises(ConflictError, match=state):
         run(operator, inbox)
 
 
 @pytest.mark.parametrize("operator", [WorkflowPauseInboxOperator, WorkflowResumeInboxOperator])
-def test_an_inbox_that_is_not_there_is_raised(connected: EmulatorServer, operator: Any) -> None:
+def test_an_inbox_that_is_not_there_is_raised(connected_emulator: EmulatorServer, operator: Any) -> None:
     with pytest.raises(NotFoundError, match="'missing'"):
         run(operator, "missing")
 
 
-def test_an_inbox_that_failed_to_initialize_says_what_to_do(connected: EmulatorServer, inbox: str) -> None:
-    connected.store.inboxes.force(inbox, "initialization_failure", "subscribe_failed")
+def test_an_inbox_that_failed_to_initialize_says_what_to_do(
+    connected_emulator: EmulatorServer, inbox: str
+) -> None:
+    connected_emulator.store.inboxes.force(inbox, "initialization_failure", "subscribe_failed")
 
     with pytest.raises(AirflowFailException, match=r"failed to initialize \(subscribe_failed\)\. Delete it"):
         run(WorkflowPauseInboxOperator)
 
 
 def test_an_inbox_is_deleted_once_and_its_absence_is_a_success_and_said(
-    connected: EmulatorServer, inbox: str, caplog: pytest.LogCaptureFixture
+    connected_emulator: EmulatorServer, inbox: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         assert run(WorkflowDeleteInboxOperator) == {"inbox": NAME, "deleted": True}
 
     assert "Inbox orders was deleted" in caplog.text
-    assert connected.store.inboxes.page(10, 0)[0] == 0
+    assert connected_emulator.store.inboxes.page(10, 0)[0] == 0
     assert run(WorkflowDeleteInboxOperator) == {"inbox": NAME, "deleted": False}
     assert "Inbox orders does not exist; nothing to do" in caplog.text
 
 
-def test_an_inbox_that_is_being_deleted_is_deleted(connected: EmulatorServer, inbox: str) -> None:
-    connected.store.configure(deleting_seconds=60)
-    connected.store.inboxes.delete(inbox)
+def test_an_inbox_that_is_being_deleted_is_deleted(connected_emulator: EmulatorServer, inbox: str) -> None:
+    connected_emulator.store.configure(deleting_seconds=60)
+    connected_emulator.store.inboxes.delete(inbox)
 
     assert run(WorkflowDeleteInboxOperator, inbox) == {"inbox": inbox, "deleted": True}
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
 def test_a_deletion_whose_answer_is_lost_is_one(
-    connected: EmulatorServer, inbox: str, seconds: float
+    connected_emulator: EmulatorServer, inbox: str, seconds: float
 ) -> None:
-    connected.store.configure(deleting_seconds=seconds)
-    connected.fault("drop", operation="delete_inbox", when="after")
+    connected_emulator.store.configure(deleting_seconds=seconds)
+    connected_emulator.fault("drop", operation="delete_inbox", when="after")
     assert run(WorkflowDeleteInboxOperator)["deleted"]
 
 
 def test_a_deletion_that_the_service_does_not_make_now_is_raised(
-    connected: EmulatorServer, inbox: str
+    connected_emulator: EmulatorServer, inbox: str
 ) -> None:
-    connected.fault("status", operation="delete_inbox", status=409, detail="It is busy.")
+    connected_emulator.fault("status", operation="delete_inbox", status=409, detail="It is busy.")
 
     with pytest.raises(ConflictError, match="It is busy"):
         run(WorkflowDeleteInboxOperator)
-    assert status(connected, inbox) == "active"
+    assert status(connected_emulator, inbox) == "active"

@@ -48,7 +48,7 @@ OPERATORS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.fixture(params=OPERATORS)
-def made(request: pytest.FixtureRequest) -> Any:
+def task(request: pytest.FixtureRequest) -> Any:
     """Each of the operators, in a DAG."""
     return operator(request.param)
 
@@ -76,11 +76,11 @@ def pauses(task: Any) -> Iterator[float]:
         yield (TaskInstance.next_retry_datetime(ti) - ended).total_seconds()
 
 
-def test_the_retries_of_each_operator_outlast_an_hourly_limit(made: Any) -> None:
-    assert sum(pauses(made)) > errors.MAX_WAIT_SECONDS
+def test_the_retries_of_each_operator_outlast_an_hourly_limit(task: Any) -> None:
+    assert sum(pauses(task)) > errors.MAX_WAIT_SECONDS
     # Without what Airflow adds at random.
-    first, most = made.retry_delay.total_seconds(), made.max_retry_delay.total_seconds()
-    assert sum(min(first * 2**number, most) for number in range(made.retries)) > errors.MAX_WAIT_SECONDS
+    first, most = task.retry_delay.total_seconds(), task.max_retry_delay.total_seconds()
+    assert sum(min(first * 2**number, most) for number in range(task.retries)) > errors.MAX_WAIT_SECONDS
 
 
 def tries(task: Any, fake_clock: FakeClock) -> Any:
@@ -100,10 +100,10 @@ def tries(task: Any, fake_clock: FakeClock) -> Any:
 
 @pytest.mark.specification("15 per hour")
 def test_a_guess_at_the_limit_succeeds_in_the_next_window(
-    connected: EmulatorServer, clock: ManualClock, fake_clock: FakeClock
+    connected_emulator: EmulatorServer, clock: ManualClock, fake_clock: FakeClock
 ) -> None:
     fake_clock.moved_along.append(clock)
-    connected.store.configure(rate_limit=1)
+    connected_emulator.store.configure(rate_limit=1)
     assert operator("guess").execute({})["title"]
 
     guessed = tries(operator("guess"), fake_clock)
@@ -115,14 +115,16 @@ def test_a_guess_at_the_limit_succeeds_in_the_next_window(
 
 def in_try(number: int, task: Any) -> Exception:
     """The error of a try of a task."""
-    with pytest.raises(Exception) as raised:
+    with pytest.raises(Exception) as error_info:
         task.execute({"ti": SimpleNamespace(try_number=number)})
-    return raised.value
+    return error_info.value
 
 
-def test_an_error_that_lasts_fails_a_task_in_its_second_try(made: Any, connected: EmulatorServer) -> None:
-    connected.fault("status", status=403, times=None)
-    first, second = in_try(1, made), in_try(2, made)
+def test_an_error_that_lasts_fails_a_task_in_its_second_try(
+    task: Any, connected_emulator: EmulatorServer
+) -> None:
+    connected_emulator.fault("status", status=403, times=None)
+    first, second = in_try(1, task), in_try(2, task)
 
     assert isinstance(first, errors.AuthenticationError)
     assert isinstance(second, AirflowFailException)
@@ -130,17 +132,17 @@ def test_an_error_that_lasts_fails_a_task_in_its_second_try(made: Any, connected
 
 
 @pytest.mark.usefixtures("fake_clock")
-def test_an_error_that_may_pass_is_retried_to_the_end(made: Any, connected: EmulatorServer) -> None:
-    connected.fault("status", status=503, times=None)
-    for number in (1, 2, made.retries):
-        assert isinstance(in_try(number, made), errors.ServerError)
+def test_an_error_that_may_pass_is_retried_to_the_end(task: Any, connected_emulator: EmulatorServer) -> None:
+    connected_emulator.fault("status", status=503, times=None)
+    for number in (1, 2, task.retries):
+        assert isinstance(in_try(number, task), errors.ServerError)
 
 
 def test_a_wrong_argument_and_an_inbox_that_does_not_become_active_last_too(
-    connected: EmulatorServer, clock: ManualClock, fake_clock: FakeClock
+    connected_emulator: EmulatorServer, clock: ManualClock, fake_clock: FakeClock
 ) -> None:
     fake_clock.moved_along.append(clock)
-    connected.store.configure(initializing_seconds=10_000)
+    connected_emulator.store.configure(initializing_seconds=10_000)
     for name, arguments, text in (
         ("acknowledge", {"lease": 5}, "lease must be what"),
         ("ensure", {}, "was not active within 600 s"),

@@ -14,12 +14,12 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application
-from tests.unit.cli.conftest import buried, database, migrated
+from tests.unit.cli.conftest import database, dead_letter_runs, migrated
 from tests.unit.cli.database import Database
 from tests.unit.client.isolation import forget
-from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.client.scripted_server import Script, ScriptedServer, answer
 
-__all__ = ["buried", "database", "migrated"]
+__all__ = ["database", "dead_letter_runs", "migrated"]
 
 ROLES = ("viewer", "user", "op", "admin")
 PAGE = {"X-Workflow-Page": "1", "Content-Type": "application/json"}
@@ -30,7 +30,9 @@ As = Callable[..., TestClient]
 
 
 @pytest.fixture
-def as_user(connected: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[As]:
+def as_user(
+    connected_emulator: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[As]:
     """Make a client of the API server, with the cookie of a user in this role; None for nobody."""
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
     monkeypatch.setenv(
@@ -94,7 +96,9 @@ class Service(ScriptedServer):
 
 
 @pytest.fixture
-def answering_service(connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+def answering_service(
+    connected_emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Service]:
     with Service() as server:
-        connect(monkeypatch, connected, host=server.url, oauth_url=f"{server.url}/token")
+        connect(monkeypatch, connected_emulator, host=server.url, oauth_url=f"{server.url}/token")
         yield server

@@ -29,10 +29,10 @@ from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.plugin import WorkflowPlugin, service
 from airflow_provider_workflow.plugin.responses import PageError
-from tests.unit.cli.burying import Burying
+from tests.unit.cli.dead_letter_runs import DeadLetterRuns
 from tests.unit.client.calls import SOME_ID
 from tests.unit.client.matrix.test_broken import TRICKLES
-from tests.unit.client.scripted import ScriptedServer
+from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.client.stores import logged_in
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
@@ -41,18 +41,18 @@ from tests.unit.plugin.conftest import API, connect, error_of
 
 
 def test_connections_are_listed_from_database_and_environment(
-    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
+    op: TestClient, dead_letter_runs: DeadLetterRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_B", '{"conn_type": "workflow"}')
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", "http://host")
     monkeypatch.setenv("AIRFLOW_CONN_BROKEN", "{")
-    add = buried.database.add_connection
+    add = dead_letter_runs.database.add_connection
     add(Connection(conn_id="workflow_a", conn_type="workflow"))
     add(Connection(conn_id="mail", conn_type="smtp"))
 
-    found = op.get("/workflow/api/connections").json()
+    answer = op.get("/workflow/api/connections").json()
 
-    ids = [each["connection_id"] for each in found["connections"]]
+    ids = [connection["connection_id"] for connection in answer["connections"]]
     assert ids == ["workflow_a", "workflow_b", "workflow_default"]
     assert "cannot read AIRFLOW_CONN_BROKEN (give" in op.get("/workflow/api/connections/broken/inboxes").text
 
@@ -129,7 +129,7 @@ def test_the_module_is_found_below_the_path_of_the_base_url(
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
 
     expected = f"{path}/workflow/static/inboxes.js?v={__version__}"
-    assert [each["bundle_url"] for each in WorkflowPlugin().react_apps[:1]] == [expected]
+    assert [react_app["bundle_url"] for react_app in WorkflowPlugin().react_apps[:1]] == [expected]
 
 
 def test_entry_point_and_provider_name_the_same_plugin() -> None:
@@ -155,15 +155,15 @@ def node_version() -> tuple[int, ...]:
     """The version of node; empty without one."""
     if NODE is None:
         return ()
-    done = subprocess.run([NODE, "--version"], capture_output=True, text=True, timeout=60, check=True)
-    return tuple(map(int, re.findall(r"\d+", done.stdout)))
+    process = subprocess.run([NODE, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    return tuple(map(int, re.findall(r"\d+", process.stdout)))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(node_version() < OLDEST_NODE, reason="needs node 20.19 or newer")
 def test_the_logic_of_the_page_passes_its_own_tests():
     files = sorted(map(str, TESTS.glob("*.test.mjs")))
-    done = subprocess.run(
+    process = subprocess.run(
         [str(NODE), "--test", "--test-reporter=tap", *files],
         capture_output=True,
         text=True,
@@ -171,28 +171,28 @@ def test_the_logic_of_the_page_passes_its_own_tests():
         check=False,
     )
 
-    counted = dict(re.findall(r"^# (tests|pass|fail) (\d+)$", done.stdout, re.MULTILINE))
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    counts = dict(re.findall(r"^# (tests|pass|fail) (\d+)$", process.stdout, re.MULTILINE))
+    assert process.returncode == 0, process.stdout[-5000:] + process.stderr[-2000:]
     assert files
-    assert int(counted["tests"]) == int(counted["pass"]) > len(files)
+    assert int(counts["tests"]) == int(counts["pass"]) > len(files)
 
 
 def test_the_page_stays_small():
-    sizes = {each.name: each.stat().st_size for each in STATIC.glob("*.js")}
+    sizes = {path.name: path.stat().st_size for path in STATIC.glob("*.js")}
 
     assert "inboxes.js" in sizes
     assert sum(sizes.values()) < MAX_BYTES, sizes
 
 
 def test_each_module_that_is_imported_is_there_and_each_one_is_imported():
-    modules = {each.name: each.read_text() for each in STATIC.glob("*.js")}
+    modules = {path.name: path.read_text() for path in STATIC.glob("*.js")}
 
     imported = {name for text in modules.values() for name in re.findall(r'from "\./([^"]+)"', text)}
     assert imported == set(modules) - {"inboxes.js"}
 
 
 def test_no_line_of_the_page_is_wider_than_110_characters():
-    lines = [(each.name, line) for each in STATIC.glob("*.js") for line in each.read_text().splitlines()]
+    lines = [(path.name, line) for path in STATIC.glob("*.js") for line in path.read_text().splitlines()]
 
     assert [(name, line) for name, line in lines if len(line) > MAX_WIDTH] == []
 
@@ -200,7 +200,7 @@ def test_no_line_of_the_page_is_wider_than_110_characters():
 def test_no_text_is_ever_made_into_markup():
     unsafe = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|eval\(")
 
-    assert [each.name for each in STATIC.glob("*.js") if unsafe.search(each.read_text())] == []
+    assert [path.name for path in STATIC.glob("*.js") if unsafe.search(path.read_text())] == []
 
 
 LIST = f"{API}/inboxes"
@@ -219,14 +219,14 @@ SECRET = "a secret that is wrong"
 )
 def test_a_connection_that_cannot_be_used_is_diagnosed(
     op: TestClient,
-    connected: EmulatorServer,
+    connected_emulator: EmulatorServer,
     monkeypatch: pytest.MonkeyPatch,
     fields: dict[str, Any],
     status: int,
     code: str,
     fix: str,
 ) -> None:
-    connect(monkeypatch, connected, **fields)
+    connect(monkeypatch, connected_emulator, **fields)
 
     answer = op.get(LIST)
 
@@ -236,13 +236,13 @@ def test_a_connection_that_cannot_be_used_is_diagnosed(
 
 
 def test_the_page_does_not_tell_which_files_the_api_server_has(
-    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    op: TestClient, connected_emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "no certificates").write_text("a text")
     (tmp_path / "large").write_bytes(b"x" * 1_000_001)
     answers = []
     for name in ("missing", "no certificates", "large", "."):
-        connect(monkeypatch, connected, verify=str(tmp_path / name))
+        connect(monkeypatch, connected_emulator, verify=str(tmp_path / name))
         answers.append(op.get(LIST))
 
     titles = {(answer.status_code, answer.json()["error"]["title"]) for answer in answers}
@@ -252,12 +252,12 @@ def test_the_page_does_not_tell_which_files_the_api_server_has(
 
 @pytest.mark.parametrize("inbox", ["../../x", "a/b", ".."])
 def test_an_inbox_that_leads_to_no_route_does_not_exist(
-    op: TestClient, connected: EmulatorServer, inbox: str
+    op: TestClient, connected_emulator: EmulatorServer, inbox: str
 ) -> None:
     answer = op.get(f"{API}/inboxes/{quote(inbox, safe='')}")
 
     assert (answer.status_code, error_of(answer)) == (404, "not_found")
-    assert connected.requests == []
+    assert connected_emulator.requests == []
 
 
 @pytest.mark.parametrize(
@@ -269,26 +269,33 @@ def test_an_inbox_that_leads_to_no_route_does_not_exist(
     ],
 )
 def test_a_service_that_fails_is_asked_once(
-    op: TestClient, connected: EmulatorServer, fault: dict[str, Any], status: int, code: str, wait: str | None
+    op: TestClient,
+    connected_emulator: EmulatorServer,
+    fault: dict[str, Any],
+    status: int,
+    code: str,
+    wait: str | None,
 ) -> None:
-    connected.fault("status", operation="list_inboxes", times=None, **fault)
+    connected_emulator.fault("status", operation="list_inboxes", times=None, **fault)
 
     answers = [op.get(LIST) for _ in range(3)]
 
-    assert {(each.status_code, error_of(each)) for each in answers} == {(status, code)}
+    assert {(answer.status_code, error_of(answer)) for answer in answers} == {(status, code)}
     assert answers[0].headers.get("Retry-After") == wait
-    assert connected.count("list_inboxes") == 1
+    assert connected_emulator.count("list_inboxes") == 1
 
 
-def test_a_cursor_that_the_page_did_not_get_is_invalid(op: TestClient, connected: EmulatorServer) -> None:
+def test_a_cursor_that_the_page_did_not_get_is_invalid(
+    op: TestClient, connected_emulator: EmulatorServer
+) -> None:
     answers = [op.get(f"{LIST}?cursor={cursor}") for cursor in ("x", "²", "1234567890")]
 
     assert {(answer.status_code, error_of(answer)) for answer in answers} == {(400, "invalid")}
-    assert connected.requests == []
+    assert connected_emulator.requests == []
 
 
 def test_all_requests_of_an_answer_share_4_seconds(
-    connected: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    connected_emulator: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchange, limits = WorkflowClient.exchange, []
 
@@ -299,12 +306,12 @@ def test_all_requests_of_an_answer_share_4_seconds(
 
     monkeypatch.setattr(WorkflowClient, "exchange", slowly)
 
-    with pytest.raises(PageError) as caught, service.connected("workflow_default") as client:
+    with pytest.raises(PageError) as error_info, service.connected("workflow_default") as client:
         [client.send(api.list_inboxes()) for _ in range(9)]
 
     assert limits == [4.0, 2.5, 1.0]
-    assert (caught.value.status, caught.value.code) == (504, "timeout")
-    assert "no time is left" in caught.value.body["title"]
+    assert (error_info.value.status, error_info.value.code) == (504, "timeout")
+    assert "no time is left" in error_info.value.body["title"]
 
 
 @pytest.mark.parametrize(
@@ -313,13 +320,16 @@ def test_all_requests_of_an_answer_share_4_seconds(
     ids=["page", "quarantine check"],
 )
 def test_the_renewal_of_a_user_s_tokens_has_its_full_time(
-    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, look: Callable[[Any], object]
+    op: TestClient,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
+    look: Callable[[Any], object],
 ) -> None:
     """Its answer has the only refresh token: if nobody waits for it, the user must log in again."""
     exchange, limits = WorkflowClient.exchange, []
-    connected.open_inbox("orders")
-    connect(monkeypatch, connected, grant="refresh_token")
-    VariableStore(WorkflowHook().settings).write(logged_in(connected, life=100.0))  # due for renewal
+    connected_emulator.open_inbox("orders")
+    connect(monkeypatch, connected_emulator, grant="refresh_token")
+    VariableStore(WorkflowHook().settings).write(logged_in(connected_emulator, life=100.0))  # due for renewal
 
     def note(client: WorkflowClient, request: Request) -> Answer:
         if request.url.startswith(client.settings.token_url):
@@ -333,11 +343,11 @@ def test_the_renewal_of_a_user_s_tokens_has_its_full_time(
 
 
 def test_no_further_page_is_read_after_2_seconds(
-    connected: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    connected_emulator: EmulatorServer, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchange = WorkflowClient.exchange
-    connected.put("orders", *range(250))
-    inbox = connected.open_inbox("orders")
+    connected_emulator.put("orders", *range(250))
+    inbox = connected_emulator.open_inbox("orders")
     whole = service.list_messages("workflow_default", inbox, None)
 
     def slowly(client: WorkflowClient, request: Request) -> Answer:
@@ -353,9 +363,9 @@ def test_no_further_page_is_read_after_2_seconds(
 
 
 @pytest.mark.usefixtures("fake_clock")
-def test_a_list_of_inboxes_has_at_most_5_pages(connected: EmulatorServer) -> None:
+def test_a_list_of_inboxes_has_at_most_5_pages(connected_emulator: EmulatorServer) -> None:
     for number in range(511):
-        connected.open_inbox(f"inbox {number}")
+        connected_emulator.open_inbox(f"inbox {number}")
 
     inboxes = service.list_inboxes("workflow_default", None)
     others = service.list_inboxes("workflow_default", inboxes["next"])
@@ -365,17 +375,17 @@ def test_a_list_of_inboxes_has_at_most_5_pages(connected: EmulatorServer) -> Non
 
 @pytest.mark.parametrize("part", ["headers", "interim answers", "trailers"])
 def test_a_service_whose_answers_trickle_does_not_close_the_page_for_others(
-    op: TestClient, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch, part: str
+    op: TestClient, connected_emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     monkeypatch.setattr(service, "MAX_ANSWER_SECONDS", 0.5)
     # The first request completes the route in the application; a server does so in its only thread.
     op.get(f"{API}/inboxes/{SOME_ID}")
     with ScriptedServer() as slow, ThreadPoolExecutor(service.MAX_REQUESTS_AT_ONCE) as users:
         slow.script(TRICKLES[part])
-        connect(monkeypatch, connected, host=slow.url, oauth_url=f"{slow.url}/token")
+        connect(monkeypatch, connected_emulator, host=slow.url, oauth_url=f"{slow.url}/token")
         inboxes = [SOME_ID[:-1] + str(number) for number in range(service.MAX_REQUESTS_AT_ONCE)]
         answers = list(users.map(lambda inbox: op.get(f"{API}/inboxes/{inbox}"), inboxes))
 
     assert [(answer.status_code, error_of(answer)) for answer in answers] == [(504, "timeout")] * 8
-    connect(monkeypatch, connected)
+    connect(monkeypatch, connected_emulator)
     assert op.get(LIST).status_code == 200

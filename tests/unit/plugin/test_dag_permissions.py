@@ -18,7 +18,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.access import ACTIONS
 from airflow_provider_workflow.plugin.app import application
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
-from tests.unit.cli.burying import CONNECTION_ID, INBOX_ID, Burying, message_of
+from tests.unit.cli.dead_letter_runs import CONNECTION_ID, INBOX_ID, DeadLetterRuns, message_of
 from tests.unit.client.isolation import forget
 from tests.unit.plugin.conftest import PAGE
 
@@ -54,12 +54,12 @@ def runs_in(listing: str) -> dict[Permission, Row]:
 
 def dead_letter(message_id: str, answer: Any) -> Any:
     """A dead letter of a list; None without it."""
-    return next((each for each in answer["dead_letters"] if each["message_id"] == message_id), None)
+    return next((entry for entry in answer["dead_letters"] if entry["message_id"] == message_id), None)
 
 
 def message(message_id: str, answer: Any) -> Any:
     """A message of a list; an empty one without it."""
-    return next((each for each in answer["messages"] if each["id"] == message_id), {})
+    return next((entry for entry in answer["messages"] if entry["id"] == message_id), {})
 
 
 def is_started(answer: Any) -> bool:
@@ -96,7 +96,7 @@ MAY: dict[str, dict[Permission, Row]] = {
 """By route: each permission of a DAG that it needs, and for what."""
 
 
-class Asked(NamedTuple):
+class PermissionChecks(NamedTuple):
     """
     The auth manager of Airflow, of which a user may do everything with DAGs but one thing.
 
@@ -109,24 +109,24 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    asked, actions = Asked(set(), []), {known: action for action, known in ACTIONS.items()}
+def checks(monkeypatch: pytest.MonkeyPatch) -> PermissionChecks:
+    checks, actions = PermissionChecks(set(), []), {known: action for action, known in ACTIONS.items()}
 
     def decide(_: Any, *, method: str, access_entity: Any = None, details: Any = None, **__: Any) -> bool:
         permission = (actions[method, access_entity and access_entity.name], details.id)
-        asked.permissions.add(permission)
-        return permission not in asked.denied
+        checks.permissions.add(permission)
+        return permission not in checks.denied
 
     monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", decide)
-    return asked
+    return checks
 
 
 @pytest.fixture
-def inbox(buried: Burying, connected: EmulatorServer) -> str:
+def inbox(dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer) -> str:
     """A paused inbox, of which each part that a route shows is of a DAG of its own."""
-    inbox, database = connected.open_inbox("orders"), buried.database
-    connected.put("orders", 1, ids=["waits"])
-    connected.store.inboxes.force(inbox, "paused", "abandoned")
+    inbox, database = connected_emulator.open_inbox("orders"), dead_letter_runs.database
+    connected_emulator.put("orders", 1, ids=["waits"])
+    connected_emulator.store.inboxes.force(inbox, "paused", "abandoned")
     for dag_id in DAGS:
         database.add_dag(dag_id)
     with DAG("listen", schedule=None) as dag:
@@ -140,14 +140,14 @@ def inbox(buried: Burying, connected: EmulatorServer) -> str:
         DatabaseRuns().start(dag_id, run_id_of(message_id, inbox), conf)
     for dag_id, state in (("target", "running"), ("finished", "success"), ("replayed_in", "failed")):
         database.set_states(dag_id, state)
-    buried.bury("waits", inbox_id=inbox, target="target")
-    buried.bury("replayed", inbox_id=inbox, target="replayed_in")
-    buried.bury("forged", inbox_id=inbox, dag_id="unnamed")
-    buried.bury("large", "x" * MAX_CONF_BYTES, inbox_id=inbox, dag_id="dead_large")
+    dead_letter_runs.bury("waits", inbox_id=inbox, target="target")
+    dead_letter_runs.bury("replayed", inbox_id=inbox, target="replayed_in")
+    dead_letter_runs.bury("forged", inbox_id=inbox, dag_id="unnamed")
+    dead_letter_runs.bury("large", "x" * MAX_CONF_BYTES, inbox_id=inbox, dag_id="dead_large")
     return inbox
 
 
-def request(op: TestClient, route: str, inbox: str, buried: Burying) -> Any:
+def request(op: TestClient, route: str, inbox: str, dead_letter_runs: DeadLetterRuns) -> Any:
     """The answer to a request, nothing of which is kept from another one."""
     forget()
     method, _, path = route.partition(" ")
@@ -162,25 +162,25 @@ def request(op: TestClient, route: str, inbox: str, buried: Burying) -> Any:
 
 @pytest.mark.parametrize("route", MAY)
 def test_each_permission_of_a_dag_that_a_route_needs_is_needed_alone(
-    route: str, op: TestClient, buried: Burying, inbox: str, asked: Asked
+    route: str, op: TestClient, dead_letter_runs: DeadLetterRuns, inbox: str, checks: PermissionChecks
 ) -> None:
     if route.endswith("replay"):
-        buried.bury("fresh", inbox_id=inbox, target="target")
+        dead_letter_runs.bury("fresh", inbox_id=inbox, target="target")
 
     for permission, part in MAY[route].items():
-        asked.denied[:] = [permission]
-        answer = request(op, route, inbox, buried)
+        checks.denied[:] = [permission]
+        answer = request(op, route, inbox, dead_letter_runs)
         expected = (403, 404) if route.startswith("post") else (200,)
         assert answer.status_code in expected, (permission, answer.text)
         assert not part(answer.json()), permission
-        assert buried.replays("chosen") == {}
+        assert dead_letter_runs.replays("chosen") == {}
 
-    asked.denied.clear()
-    asked.permissions.clear()
-    answer = request(op, route, inbox, buried)
+    checks.denied.clear()
+    checks.permissions.clear()
+    answer = request(op, route, inbox, dead_letter_runs)
     assert answer.status_code == 200, answer.text
     assert [permission for permission, part in MAY[route].items() if not part(answer.json())] == []
-    assert asked.permissions == set(MAY[route])
+    assert checks.permissions == set(MAY[route])
 
 
 def test_each_route_has_a_row() -> None:
@@ -190,10 +190,10 @@ def test_each_route_has_a_row() -> None:
 
 
 def test_a_run_of_a_dead_letter_dag_with_a_made_up_id_is_not_replayed(
-    op: TestClient, buried: Burying
+    op: TestClient, dead_letter_runs: DeadLetterRuns
 ) -> None:
-    buried.bury("a")
-    (conf,) = buried.replays("dead").values()
+    dead_letter_runs.bury("a")
+    (conf,) = dead_letter_runs.replays("dead").values()
     confs = {"workflow__dead__copied": conf, "workflow__dead__empty": {**conf, "message_json": "{}"}}
     statuses = {}
     for run_id, made_up in confs.items():
@@ -206,4 +206,4 @@ def test_a_run_of_a_dead_letter_dag_with_a_made_up_id_is_not_replayed(
 
     expected = [(404, "not_found"), (409, "rejected")]
     assert statuses == dict(zip(confs, expected, strict=True))
-    assert buried.replays() == {}
+    assert dead_letter_runs.replays() == {}

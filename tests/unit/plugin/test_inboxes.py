@@ -20,8 +20,8 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.plugin import page
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.burying import INBOX_ID, PAYLOAD, Burying, start
 from tests.unit.cli.database import listening
+from tests.unit.cli.dead_letter_runs import INBOX_ID, PAYLOAD, DeadLetterRuns, start
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.plugin.conftest import API, PAGE, Service, error_of
@@ -30,9 +30,9 @@ BEGIN = datetime(2025, 1, 1)
 
 
 def test_a_listener_is_found_whatever_it_is(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
-    inbox, database = connected.open_inbox("orders"), buried.database
+    inbox, database = connected_emulator.open_inbox("orders"), dead_letter_runs.database
     database.deploy(listening("by_name", inbox="orders", trigger_dag_id="handle"), is_paused=True)
     database.deploy(listening("elsewhere", inbox="orders", trigger_dag_id="handle", workflow_conn_id="other"))
     database.deploy(listening("other_inbox", inbox="others", trigger_dag_id="handle"))
@@ -52,23 +52,25 @@ def test_a_listener_is_found_whatever_it_is(
         WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle")
     database.deploy(both)
 
-    (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
+    (inbox_of_page,) = op.get(f"{API}/inboxes").json()["inboxes"]
 
-    found = {each["dag_id"]: each["is_paused"] for each in listed["listeners"]}
-    assert found == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
-    assert [each["url"] for each in listed["listeners"]] == [f"/dags/{dag_id}" for dag_id in found]
+    is_paused = {listener["dag_id"]: listener["is_paused"] for listener in inbox_of_page["listeners"]}
+    assert is_paused == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
+    assert [listener["url"] for listener in inbox_of_page["listeners"]] == [
+        f"/dags/{dag_id}" for dag_id in is_paused
+    ]
 
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_one_inbox_is_shown_as_a_list_of_one(
-    op: TestClient, connected: EmulatorServer, by_name: bool
+    op: TestClient, connected_emulator: EmulatorServer, by_name: bool
 ) -> None:
-    connected.open_inbox("orders")
-    inbox = connected.open_inbox("parcels")
+    connected_emulator.open_inbox("orders")
+    inbox = connected_emulator.open_inbox("parcels")
 
-    (listed,) = op.get(f"{API}/inboxes/{'parcels' if by_name else inbox}").json()["inboxes"]
+    (entry,) = op.get(f"{API}/inboxes/{'parcels' if by_name else inbox}").json()["inboxes"]
 
-    assert (listed["id"], listed["name"]) == (inbox, "parcels")
+    assert (entry["id"], entry["name"]) == (inbox, "parcels")
     missing = op.get(f"{API}/inboxes/{'nothing' if by_name else INBOX_ID}")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
 
@@ -80,13 +82,13 @@ def test_a_name_leads_past_an_inbox_that_is_being_deleted(op: TestClient, answer
     listing = {"results": [old, new], "next": None}
     answering_service.bodies = {"list": json.dumps(listing), "inbox": json.dumps(new)}
 
-    (shown,) = op.get(f"{API}/inboxes/orders").json()["inboxes"]
+    (inbox,) = op.get(f"{API}/inboxes/orders").json()["inboxes"]
 
-    assert shown["id"] == "new"
+    assert inbox["id"] == "new"
 
 
 def test_sources_without_events_are_named_with_the_time_since(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
     states = {
         "broken": ("initialization_failure", None),
@@ -94,12 +96,12 @@ def test_sources_without_events_are_named_with_the_time_since(
         "fine": ("active", None),
     }
     for name, (status, reason) in {"paused": ("paused", "abandoned"), **states}.items():
-        connected.store.inboxes.force(connected.open_inbox(name), status, reason)
+        connected_emulator.store.inboxes.force(connected_emulator.open_inbox(name), status, reason)
     for name in ("paused", "misspelt"):
-        buried.database.deploy(listening(f"listen_{name}", inbox=name, trigger_dag_id="handle"))
+        dead_letter_runs.database.deploy(listening(f"listen_{name}", inbox=name, trigger_dag_id="handle"))
     first = datetime(2026, 1, 1, tzinfo=UTC)
     for state, minutes in (("failed", 0), ("success", 10), ("failed", 20), ("failed", 30)):
-        buried.database.add_run("listen_paused", state, first + timedelta(minutes=minutes))
+        dead_letter_runs.database.add_run("listen_paused", state, first + timedelta(minutes=minutes))
 
     silent = op.get(f"{API}/inboxes").json()["silent"]
 
@@ -112,46 +114,49 @@ def test_sources_without_events_are_named_with_the_time_since(
 
 
 def test_many_inboxes_cost_as_many_queries_as_one(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
     """With queries for each inbox, a list of 500 would take seconds of the API server."""
-    counted: list[int] = []
-    asked: list[str] = []
+    query_counts: list[int] = []
+    statements: list[str] = []
     engine = settings.Session.session_factory.kw["bind"]  # of this test alone
-    event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     for number in range(6):
         name = f"inbox {number}"
-        connected.open_inbox(name)
-        buried.database.deploy(listening(f"listen_{number}", inbox=name, trigger_dag_id="handle"))
+        connected_emulator.open_inbox(name)
+        dead_letter_runs.database.deploy(listening(f"listen_{number}", inbox=name, trigger_dag_id="handle"))
         forget()
         op.get(f"{API}/inboxes")  # reads the uses of inboxes, which are kept for a minute
-        asked.clear()
-        listed = op.get(f"{API}/inboxes").json()["inboxes"]
-        counted.append(len(asked))
+        statements.clear()
+        inboxes = op.get(f"{API}/inboxes").json()["inboxes"]
+        query_counts.append(len(statements))
 
     one = op.get(f"{API}/inboxes/inbox 0").json()["inboxes"][0]
-    assert [len(each["listeners"]) for each in [*listed, one]] == [1] * 7
-    assert set(counted) == {counted[0]}
-    assert counted[0] > 0
+    assert [len(inbox_of_page["listeners"]) for inbox_of_page in [*inboxes, one]] == [1] * 7
+    assert set(query_counts) == {query_counts[0]}
+    assert query_counts[0] > 0
 
 
 def test_a_list_counts_the_runs_of_the_last_hour_by_their_states(
-    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    inboxes = [connected.open_inbox(name) for name in ("orders", "parcels", "alarms")]
-    buried.backdate("handle", start("old", inboxes[0]), timedelta(minutes=61))
+    inboxes = [connected_emulator.open_inbox(name) for name in ("orders", "parcels", "alarms")]
+    dead_letter_runs.backdate("handle", start("old", inboxes[0]), timedelta(minutes=61))
     for message_id in ("a", "b"):
         start(message_id, inboxes[0])
-    buried.database.end_runs("handle")
+    dead_letter_runs.database.end_runs("handle")
     start("new", inboxes[0])
     start("other inbox", inboxes[1])
-    buried.bury("dead", inbox_id=inboxes[0])
-    buried.bury("of another connection", inbox_id=inboxes[0], connection_id="another")
-    buried.forge("forged", user="bob", inbox_id=inboxes[0])
+    dead_letter_runs.bury("dead", inbox_id=inboxes[0])
+    dead_letter_runs.bury("of another connection", inbox_id=inboxes[0], connection_id="another")
+    dead_letter_runs.forge("forged", user="bob", inbox_id=inboxes[0])
 
     def listed() -> dict[str, Any]:
         forget()
-        return {each["name"]: each["runs"] for each in op.get(f"{API}/inboxes").json()["inboxes"]}
+        return {inbox["name"]: inbox["runs"] for inbox in op.get(f"{API}/inboxes").json()["inboxes"]}
 
     orders = {"success": 2, "queued": 1, "dead_letter": 1}
     assert listed() == {"orders": orders, "parcels": {"queued": 1}, "alarms": {}}
@@ -159,12 +164,12 @@ def test_a_list_counts_the_runs_of_the_last_hour_by_their_states(
     assert listed() == {"orders": {"dead_letter": 1}, "parcels": None, "alarms": None}
 
 
-def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: EmulatorServer) -> None:
-    inbox = connected.open_inbox("orders")
+def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected_emulator: EmulatorServer) -> None:
+    inbox = connected_emulator.open_inbox("orders")
 
     def listed() -> Any:
-        (found,) = op.get(f"{API}/inboxes").json()["inboxes"]
-        return found["summary"]
+        (inbox_of_page,) = op.get(f"{API}/inboxes").json()["inboxes"]
+        return inbox_of_page["summary"]
 
     now = FakeClock(clock.monotonic())
     with clock.use(now):
@@ -175,18 +180,20 @@ def test_a_list_has_the_summaries_that_are_known(op: TestClient, connected: Emul
         assert listed() is None
 
 
-def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connected: EmulatorServer) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", *range(3), ids=["run", "dead", "new"])
-    run_id, dead_id = start("run", inbox), buried.bury("dead", inbox_id=inbox)
+def test_each_message_leads_to_its_run(
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
+) -> None:
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.put("orders", *range(3), ids=["run", "dead", "new"])
+    run_id, dead_id = start("run", inbox), dead_letter_runs.bury("dead", inbox_id=inbox)
 
     messages = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
 
     url = f"/dags/handle/runs/{run_id}"
-    assert [each["run"] for each in messages] == [
+    assert [message["run"] for message in messages] == [
         {"dag_id": "handle", "run_id": run_id, "state": "queued", "url": url}, None, None
     ]  # fmt: skip
-    assert [each["dead_letter"] and each["dead_letter"]["run_id"] for each in messages] == [
+    assert [message["dead_letter"] and message["dead_letter"]["run_id"] for message in messages] == [
         None,
         dead_id,
         None,
@@ -195,28 +202,28 @@ def test_each_message_leads_to_its_run(op: TestClient, buried: Burying, connecte
 
 
 def test_a_message_whose_run_has_the_id_of_its_business_key_is_shown_once(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, ids=["a"])
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.put("orders", 1, ids=["a"])
     conf = {"connection_id": "workflow_default", "inbox_id": inbox, "message": {"id": "a"}}
     DatabaseRuns().start(
         "handle", run_id := run_id_of(json.dumps(["payload.key", "K-1"]), inbox, KEY_PREFIX), conf, ""
     )
-    buried.bury("a", inbox_id=inbox)
+    dead_letter_runs.bury("a", inbox_id=inbox)
 
-    def shown() -> list[tuple[str, str]]:
+    def title_rows() -> list[tuple[str, str]]:
         messages = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
         return [(message["status"], message["run"]["run_id"]) for message in messages]
 
-    assert shown() == [("available", run_id)]
-    queue = connected.store.messages
+    assert title_rows() == [("available", run_id)]
+    queue = connected_emulator.store.messages
     queue.acknowledge(inbox, queue.lease(inbox)["lease_id"])
     forget()
-    assert shown() == [("started", run_id)], "beside its dead letter"
+    assert title_rows() == [("started", run_id)], "beside its dead letter"
 
 
-@pytest.mark.usefixtures("buried")
+@pytest.mark.usefixtures("dead_letter_runs")
 def test_messages_without_ids_and_times_are_shown_with_their_runs(
     op: TestClient, answering_service: Service
 ) -> None:
@@ -227,85 +234,93 @@ def test_messages_without_ids_and_times_are_shown_with_their_runs(
     }
     run_id = start("a", INBOX_ID)
 
-    shown = op.get(f"{API}/inboxes/{INBOX_ID}/messages").json()["messages"]
+    messages_of_page = op.get(f"{API}/inboxes/{INBOX_ID}/messages").json()["messages"]
 
-    assert [each["run"] and each["run"]["run_id"] for each in shown] == [None, None, run_id]
+    assert [message["run"] and message["run"]["run_id"] for message in messages_of_page] == [
+        None,
+        None,
+        run_id,
+    ]
 
 
 def test_messages_that_left_the_service_are_listed_with_their_runs(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, ids=["waits"])
-    buried.backdate("handle", start("long ago", inbox), timedelta(minutes=61))
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.put("orders", 1, ids=["waits"])
+    dead_letter_runs.backdate("handle", start("long ago", inbox), timedelta(minutes=61))
     start("of another inbox", "another")
-    dead_id = buried.bury("dead", PAYLOAD, inbox_id=inbox, cause="too large")
-    buried.bury("replayed", inbox_id=inbox)
+    dead_id = dead_letter_runs.bury("dead", PAYLOAD, inbox_id=inbox, cause="too large")
+    dead_letter_runs.bury("replayed", inbox_id=inbox)
     replay_id, run_id = start("replayed", inbox), start("done", inbox)
 
     answer = op.get(f"{API}/inboxes/{inbox}/messages")
 
     assert PAYLOAD not in answer.text
-    _, *left = answer.json()["messages"]
-    assert {each["id"]: each["status"] for each in left} == {
+    _, *messages = answer.json()["messages"]
+    assert {message["id"]: message["status"] for message in messages} == {
         "dead": "dead-lettered",
         "replayed": "started",
         "done": "started",
     }
-    done, replayed, dead = left  # the newest first
-    assert (done["run"]["run_id"], done["delivery_count"], done["error_message"]) == (run_id, 3, None)
-    assert done["created_at"] == dead["created_at"] == "2026-01-01T00:00:00Z"
+    done_message, replayed_message, dead = messages  # the newest first
+    assert (done_message["run"]["run_id"], done_message["delivery_count"], done_message["error_message"]) == (
+        run_id,
+        3,
+        None,
+    )
+    assert done_message["created_at"] == dead["created_at"] == "2026-01-01T00:00:00Z"
     assert (dead["run"], dead["dead_letter"]["run_id"]) == (None, dead_id)
     assert (dead["error_message"], dead["delivery_count"]) == ("too large", 3)
-    assert replayed["run"]["run_id"] == replay_id
+    assert replayed_message["run"]["run_id"] == replay_id
 
 
 def test_the_messages_of_an_inbox_come_with_the_inbox_and_its_summary(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
     """A browser that shows an inbox requests this alone, and the service lists the messages once for all."""
-    assert buried
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, 2)
+    assert dead_letter_runs
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.put("orders", 1, 2)
 
     with clock.use(FakeClock(clock.monotonic())):
         answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
-        counts = [connected.count(name) for name in ("list_messages", "get_inbox", "list_inboxes")]
+        counts = [connected_emulator.count(name) for name in ("list_messages", "get_inbox", "list_inboxes")]
         alone = op.get(f"{API}/inboxes/{inbox}").json()
 
     assert counts == [1, 1, 0]
     assert answer["inbox"] == alone
-    (shown,) = answer["inbox"]["inboxes"]
-    assert shown["summary"] == op.get(f"{API}/inboxes/{inbox}/summary").json()
-    assert shown["summary"]["counts"] == {"available": 2, "leased": 0, "quarantined": 0}
-    assert shown["summary"]["oldest_created_at"] == "2026-01-01T00:00:00Z"
-    assert shown["summary"]["is_partial"] is False
-    assert connected.count("list_messages") == 1
+    (inbox_of_page,) = answer["inbox"]["inboxes"]
+    assert inbox_of_page["summary"] == op.get(f"{API}/inboxes/{inbox}/summary").json()
+    assert inbox_of_page["summary"]["counts"] == {"available": 2, "leased": 0, "quarantined": 0}
+    assert inbox_of_page["summary"]["oldest_created_at"] == "2026-01-01T00:00:00Z"
+    assert inbox_of_page["summary"]["is_partial"] is False
+    assert connected_emulator.count("list_messages") == 1
 
 
 @pytest.mark.usefixtures("fake_clock")
 def test_further_pages_of_messages_have_the_messages_that_follow(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
-    assert buried
-    inbox = connected.open_inbox("orders")
+    assert dead_letter_runs
+    inbox = connected_emulator.open_inbox("orders")
     ids = [f"m{number}" for number in range(502)]
-    connected.put("orders", *ids, ids=ids)
+    connected_emulator.put("orders", *ids, ids=ids)
     start("done", inbox)
     route = f"{API}/inboxes/{inbox}/messages"
 
     first = op.get(route).json()
     second = op.get(route, params={"cursor": first["next"]}).json()
 
-    assert {each["id"] for each in first["messages"]} == {*ids[:500], "done"}
-    assert [each["id"] for each in second["messages"]] == ids[500:]
+    assert {message["id"] for message in first["messages"]} == {*ids[:500], "done"}
+    assert [message["id"] for message in second["messages"]] == ids[500:]
     assert (second["next"], "inbox" in first, "inbox" in second) == (None, True, False)
 
 
 @pytest.mark.usefixtures("database")
-@pytest.mark.parametrize(("length", "sent"), [(1_500, {1_500}), (2_500, set())])
+@pytest.mark.parametrize(("length", "lengths"), [(1_500, {1_500}), (2_500, set())])
 def test_a_cursor_is_sent_as_a_whole_or_not_at_all(
-    op: TestClient, answering_service: Service, length: int, sent: set[int]
+    op: TestClient, answering_service: Service, length: int, lengths: set[int]
 ) -> None:
     page = {"results": [{"id": "a"}], "next": f"http://x/?cursor={length * 'c'}"}
     answering_service.bodies = {"messages": json.dumps(page)}
@@ -313,33 +328,33 @@ def test_a_cursor_is_sent_as_a_whole_or_not_at_all(
     op.get(f"{API}/inboxes/{INBOX_ID}/summary")
 
     cursors = re.findall(rb"cursor=([^& ]+)", b"".join(answering_service.requests))
-    assert set(map(len, cursors)) == sent
+    assert set(map(len, cursors)) == lengths
 
 
 def test_messages_are_shown_without_their_inbox_if_only_that_cannot_be_read(
-    op: TestClient, connected: EmulatorServer
+    op: TestClient, connected_emulator: EmulatorServer
 ) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, ids=["a"])
-    connected.fault("status", operation="get_inbox", status=500, times=None)
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.put("orders", 1, ids=["a"])
+    connected_emulator.fault("status", operation="get_inbox", status=500, times=None)
 
     answer = op.get(f"{API}/inboxes/{inbox}/messages").json()
 
-    assert [each["id"] for each in answer["messages"]] == ["a"]
+    assert [message["id"] for message in answer["messages"]] == ["a"]
     assert "inbox" not in answer
 
 
 def test_runs_with_a_large_conf_are_counted_and_their_confs_are_not_read(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
     """A sender chooses how large the conf is that a view would read every 10 seconds."""
-    inbox, large = connected.open_inbox("orders"), "x" * MAX_CONF_BYTES
-    connected.put("orders", 1, ids=["waits"])
+    inbox, large = connected_emulator.open_inbox("orders"), "x" * MAX_CONF_BYTES
+    connected_emulator.put("orders", 1, ids=["waits"])
     start("small", inbox)
     run_id = start("waits", inbox, payload=large)
     start("left the service", inbox, payload=large)
-    buried.bury("small and dead", inbox_id=inbox)
-    buried.bury("large and dead", large, inbox_id=inbox)
+    dead_letter_runs.bury("small and dead", inbox_id=inbox)
+    dead_letter_runs.bury("large and dead", large, inbox_id=inbox)
 
     listing = op.get(f"{API}/inboxes").json()
     messages = op.get(f"{API}/inboxes/{inbox}/messages").json()
@@ -347,9 +362,9 @@ def test_runs_with_a_large_conf_are_counted_and_their_confs_are_not_read(
 
     assert listing["inboxes"][0]["runs"] == {"queued": 1, "dead_letter": 1}
     assert (listing["large_runs"], messages["inbox"]["large_runs"]) == (3, 3)
-    assert {each["id"] for each in messages["messages"]} == {"waits", "small", "small and dead"}
+    assert {message["id"] for message in messages["messages"]} == {"waits", "small", "small and dead"}
     assert messages["messages"][0]["run"]["run_id"] == run_id, "its id says that it is the run of the message"
-    assert [each["message_id"] for each in dead_letters["dead_letters"]] == ["small and dead"]
+    assert [dead_letter["message_id"] for dead_letter in dead_letters["dead_letters"]] == ["small and dead"]
     assert dead_letters["large_runs"] == 1
 
 
@@ -370,32 +385,36 @@ NAMING = {"inbox": "orders", "dead_letter_dag_id": "other"}
     ],
 )
 def test_dead_letters_are_taken_only_from_dags_that_a_listener_of_the_inbox_names(
-    op: TestClient, buried: Burying, connected: EmulatorServer, listener: dict[str, Any], is_taken: bool
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    listener: dict[str, Any],
+    is_taken: bool,
 ) -> None:
     """Any author of a DAG can start a run that looks like a dead letter, and others would replay it."""
-    inbox, database = connected.open_inbox("orders"), buried.database
+    inbox, database = connected_emulator.open_inbox("orders"), dead_letter_runs.database
     database.add_dag("other")
     arguments = {**listener, "inbox": inbox if listener["inbox"] == "the id" else listener["inbox"]}
     database.deploy(listening("listen", trigger_dag_id="handle", **arguments))
-    run_id = buried.bury("a", dag_id="other", inbox_id=inbox)
+    run_id = dead_letter_runs.bury("a", dag_id="other", inbox_id=inbox)
 
     answer = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()
     fields = {"dag_id": "other", "run_id": run_id}
-    replayed = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
+    response = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
 
     assert [letter["dag_id"] for letter in answer["dead_letters"]] == (["other"] if is_taken else [])
     assert answer["unnamed_dags"] == ([] if is_taken else [{"dag_id": "other"}])
-    assert replayed.status_code == (200 if is_taken else 404)
-    assert len(buried.replays()) == is_taken
+    assert response.status_code == (200 if is_taken else 404)
+    assert len(dead_letter_runs.replays()) == is_taken
 
 
 def test_of_an_inbox_that_cannot_be_read_any_listener_of_the_connection_that_names_an_inbox_counts(
-    op: TestClient, buried: Burying
+    op: TestClient, dead_letter_runs: DeadLetterRuns
 ) -> None:
     """Dead letters outlive their inbox, whose name nobody knows then."""
-    buried.database.add_dag("other")
-    buried.database.deploy(listening("listen", trigger_dag_id="handle", **NAMING))
-    buried.bury("a", dag_id="other", inbox_id=INBOX_ID)
+    dead_letter_runs.database.add_dag("other")
+    dead_letter_runs.database.deploy(listening("listen", trigger_dag_id="handle", **NAMING))
+    dead_letter_runs.bury("a", dag_id="other", inbox_id=INBOX_ID)
 
     answer = op.get(f"{API}/inboxes/{INBOX_ID}/dead-letters").json()
 
@@ -403,29 +422,29 @@ def test_of_an_inbox_that_cannot_be_read_any_listener_of_the_connection_that_nam
 
 
 def test_dead_letters_are_listed_with_their_replays_and_no_others_are_replayed(
-    op: TestClient, buried: Burying, connected: EmulatorServer
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
-    inbox = connected.open_inbox("orders")
-    buried.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
-    buried.bury("b", inbox_id=inbox, target=None)
+    inbox = connected_emulator.open_inbox("orders")
+    dead_letter_runs.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
+    dead_letter_runs.bury("b", inbox_id=inbox, target=None)
     others = [
-        buried.bury("c", inbox_id="another"),
-        buried.bury("d", inbox_id=inbox, connection_id="another"),
-        buried.forge("e", user="bob", inbox_id=inbox),
+        dead_letter_runs.bury("c", inbox_id="another"),
+        dead_letter_runs.bury("d", inbox_id=inbox, connection_id="another"),
+        dead_letter_runs.forge("e", user="bob", inbox_id=inbox),
     ]
-    replayed = start("a", inbox)
+    replay_id = start("a", inbox)
 
     answer = op.get(f"{API}/inboxes/{inbox}/dead-letters")
 
     newest, oldest = answer.json()["dead_letters"]
     assert (newest["message_id"], newest["target_dag_id"], newest["replayed"]) == ("b", None, None)
     assert (oldest["reason"], oldest["cause"], oldest["delivery_count"]) == ("rejected", "too large", 3)
-    assert oldest["replayed"]["run_id"] == replayed
+    assert oldest["replayed"]["run_id"] == replay_id
     assert oldest["started_by"] == "the command line"
     assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
     assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
     for run_id in others:
         fields = {"dag_id": "dead", "run_id": run_id}
-        refused = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
-        assert (refused.status_code, error_of(refused)) == (404, "not_found")
-    assert set(buried.replays()) == {replayed}
+        response = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
+        assert (response.status_code, error_of(response)) == (404, "not_found")
+    assert set(dead_letter_runs.replays()) == {replay_id}

@@ -20,8 +20,8 @@ from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.runs import run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application
-from tests.unit.cli.burying import INBOX_ID, Burying, start
 from tests.unit.cli.database import Database, listening
+from tests.unit.cli.dead_letter_runs import INBOX_ID, DeadLetterRuns, start
 from tests.unit.plugin.conftest import API, PAGE, ROLES, As, connect, error_of
 
 INBOX = API + "/inboxes/{inbox}"
@@ -40,10 +40,10 @@ CHANGING = {
 
 @pytest.mark.parametrize("number", range(5), ids=["nobody", *ROLES])
 def test_each_route_asks_the_auth_manager(
-    number: int, as_user: As, buried: Burying, connected: EmulatorServer
+    number: int, as_user: As, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
     client = as_user((None, *ROLES)[number])
-    inbox = connected.open_inbox("orders")
+    inbox = connected_emulator.open_inbox("orders")
     body = {"dag_id": "dead", "run_id": "workflow__dead__a"}
 
     reading = OF_USER | OF_CONNECTION
@@ -55,7 +55,7 @@ def test_each_route_asks_the_auth_manager(
 
     assert read == {path: statuses[number] for path, statuses in reading.items()}
     assert changed == {path: statuses[number] for path, statuses in CHANGING.items()}
-    assert connected.count("pause_inbox") == (1 if number > 2 else 0)
+    assert connected_emulator.count("pause_inbox") == (1 if number > 2 else 0)
 
 
 def test_no_route_is_missing_in_the_matrix() -> None:
@@ -67,43 +67,48 @@ def test_no_route_is_missing_in_the_matrix() -> None:
 
 
 def test_a_user_who_may_read_no_connection_sees_none_and_may_add_none(as_user: As) -> None:
-    shown = [as_user(role).get("/workflow/api/connections").json() for role in ("user", "op")]
+    answers = [as_user(role).get("/workflow/api/connections").json() for role in ("user", "op")]
 
-    assert [each["may_add"] for each in shown] == [False, True]
-    assert shown[0]["connections"] == []
+    assert [answer["may_add"] for answer in answers] == [False, True]
+    assert answers[0]["connections"] == []
 
 
 def test_a_connection_of_a_team_is_used_by_that_team_alone(
-    as_user: As, connected: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
+    as_user: As, connected_emulator: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
-    inbox = add_connection(database, connected, conn_id="of_red", team_name="red").open_inbox("orders")
+    inbox = add_connection(database, connected_emulator, conn_id="of_red", team_name="red").open_inbox(
+        "orders"
+    )
     path, change = "/workflow/api/connections/of_red/inboxes", {"json": {}, "headers": PAGE}
 
     red, blue = as_user("op", teams=["red"]), as_user("op", teams=["blue"])
 
     assert (red.get(path).status_code, blue.get(path).status_code) == (200, 403)
-    for client, listed in ((red, True), (blue, False)):
-        found = client.get("/workflow/api/connections").json()["connections"]
-        assert ("of_red" in [each["connection_id"] for each in found]) is listed
+    for client, is_listed in ((red, True), (blue, False)):
+        connections = client.get("/workflow/api/connections").json()["connections"]
+        assert ("of_red" in [connection["connection_id"] for connection in connections]) is is_listed
     assert blue.post(f"{path}/{inbox}/pause", **change).status_code == 403
     assert red.post(f"{path}/{inbox}/pause", **change).status_code == 200
 
 
 def test_a_listener_of_another_team_names_no_dead_letter_dag_of_a_connection_of_a_team(
-    as_user: As, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    as_user: As,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
     of_red = {"conn_id": "of_red", "team_name": "red"}
-    inbox = add_connection(buried.database, connected, **of_red).open_inbox("orders")
+    inbox = add_connection(dead_letter_runs.database, connected_emulator, **of_red).open_inbox("orders")
     teams = {"listen_red": "red", "dead_red": "red", "listen_blue": "blue"}
     monkeypatch.setattr(airflow_internals, "team_of_dag", teams.get)
     for team in ("red", "blue"):
         dead = f"dead_{team}"
-        buried.database.add_dag(dead)
+        dead_letter_runs.database.add_dag(dead)
         arguments = {"inbox": "orders", "trigger_dag_id": "handle", "dead_letter_dag_id": dead}
-        buried.database.deploy(listening(f"listen_{team}", workflow_conn_id="of_red", **arguments))
-        buried.bury(dead, dag_id=dead, connection_id="of_red", inbox_id=inbox)
+        dead_letter_runs.database.deploy(listening(f"listen_{team}", workflow_conn_id="of_red", **arguments))
+        dead_letter_runs.bury(dead, dag_id=dead, connection_id="of_red", inbox_id=inbox)
 
     path = f"/workflow/api/connections/of_red/inboxes/{inbox}/dead-letters"
     answer = as_user("op", teams=["red"]).get(path).json()
@@ -136,37 +141,43 @@ def deny(
 
 
 def test_dags_that_the_user_may_not_read_are_left_out(
-    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.put("orders", 1, ids=["a"])
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.put("orders", 1, ids=["a"])
     for dag_id in ("open", "hidden"):
-        buried.database.deploy(listening(dag_id, inbox="orders", trigger_dag_id="handle"))
-    run_id = buried.bury("a", inbox_id=inbox)
+        dead_letter_runs.database.deploy(listening(dag_id, inbox="orders", trigger_dag_id="handle"))
+    run_id = dead_letter_runs.bury("a", inbox_id=inbox)
     deny(monkeypatch, "hidden", "GET")
     deny(monkeypatch, "dead", "GET")
 
-    (listed,) = op.get(f"{API}/inboxes").json()["inboxes"]
+    (inbox_of_page,) = op.get(f"{API}/inboxes").json()["inboxes"]
     (message,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
 
-    assert [each["dag_id"] for each in listed["listeners"]] == ["open"]
+    assert [listener["dag_id"] for listener in inbox_of_page["listeners"]] == ["open"]
     assert (message["run"], message["dead_letter"]) == (None, None)
     assert op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"] == []
     fields = {"dag_id": "dead", "run_id": run_id}
     answer = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
     assert (answer.status_code, error_of(answer)) == (404, "not_found")
-    assert buried.replays() == {}
+    assert dead_letter_runs.replays() == {}
 
 
 def test_states_of_runs_that_the_user_may_not_read_are_left_out(
-    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    inbox = connected.open_inbox("orders")
-    connected.store.inboxes.force(inbox, "paused", "abandoned")
-    buried.database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
-    buried.database.add_run("listen", "failed", datetime(2026, 1, 1, tzinfo=UTC))
+    inbox = connected_emulator.open_inbox("orders")
+    connected_emulator.store.inboxes.force(inbox, "paused", "abandoned")
+    dead_letter_runs.database.deploy(listening("listen", inbox="orders", trigger_dag_id="handle"))
+    dead_letter_runs.database.add_run("listen", "failed", datetime(2026, 1, 1, tzinfo=UTC))
     start("a", inbox)
-    buried.bury("b", inbox_id=inbox)
+    dead_letter_runs.bury("b", inbox_id=inbox)
     for dag_id in ("listen", "handle"):
         deny(monkeypatch, dag_id, "GET", entity=DagAccessEntity.RUN)
 
@@ -177,15 +188,15 @@ def test_states_of_runs_that_the_user_may_not_read_are_left_out(
 
 
 def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
-    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
+    op: TestClient, dead_letter_runs: DeadLetterRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = buried.bury("a")
+    run_id = dead_letter_runs.bury("a")
     deny(monkeypatch, "handle", "POST")
 
     answer = replay(op, run_id)
 
     assert (answer.status_code, error_of(answer)) == (403, "forbidden")
-    assert buried.replays() == {}
+    assert dead_letter_runs.replays() == {}
 
 
 REPLAY = f"{API}/inboxes/{INBOX_ID}/dead-letters/replay"
@@ -198,31 +209,36 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("headers", "body", "status"), FOREIGN)
-@pytest.mark.parametrize("what", ["pause", "dead-letters/replay"])
+@pytest.mark.parametrize("route", ["pause", "dead-letters/replay"])
 def test_what_another_site_can_send_changes_nothing(
-    op: TestClient, connected: EmulatorServer, what: str, headers: dict[str, str], body: str, status: int
+    op: TestClient,
+    connected_emulator: EmulatorServer,
+    route: str,
+    headers: dict[str, str],
+    body: str,
+    status: int,
 ) -> None:
-    inbox = connected.open_inbox("orders")
+    inbox = connected_emulator.open_inbox("orders")
 
-    answer = op.post(f"{API}/inboxes/{inbox}/{what}", content=body, headers=headers)
+    answer = op.post(f"{API}/inboxes/{inbox}/{route}", content=body, headers=headers)
 
     assert (answer.status_code, error_of(answer)) == (status, "forbidden" if status == 403 else "invalid")
-    assert connected.requests == []
+    assert connected_emulator.requests == []
 
 
-def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected: EmulatorServer) -> None:
-    inbox = connected.open_inbox("orders")
+def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected_emulator: EmulatorServer) -> None:
+    inbox = connected_emulator.open_inbox("orders")
     of_page, typed = ({**PAGE, "Sec-Fetch-Site": site} for site in ("same-origin", "none"))
     assert op.get(f"{API}/inboxes").json()["inboxes"][0]["status"] == "active"
 
     paused = op.post(f"{API}/inboxes/{inbox}/pause", json={}, headers=of_page).json()
-    listed = op.get(f"{API}/inboxes").json()["inboxes"][0]
+    entry = op.get(f"{API}/inboxes").json()["inboxes"][0]
     resumed = op.post(f"{API}/inboxes/{inbox}/resume", content="{", headers=typed).json()
 
     assert (paused["status"], paused["paused_reason"]) == ("paused", "user")
     text = "paused (user): new events are dropped. a user paused it; to resume it: press Resume"
     assert paused["paused_text"] == text
-    assert listed == {**paused, "listeners": [], "summary": None, "runs": {}}
+    assert entry == {**paused, "listeners": [], "summary": None, "runs": {}}
     assert (resumed["status"], resumed["paused_text"], "listeners" in resumed) == ("active", None, False)
 
 
@@ -231,10 +247,10 @@ def replay(op: TestClient, run_id: str, **more: Any) -> Any:
 
 
 def test_a_dead_letter_is_replayed_once_and_says_by_whom(
-    op: TestClient, buried: Burying, caplog: pytest.LogCaptureFixture
+    op: TestClient, dead_letter_runs: DeadLetterRuns, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    run_id, replay_id = buried.bury("a", {"n": "a payload"}), run_id_of("a", INBOX_ID)
+    run_id, replay_id = dead_letter_runs.bury("a", {"n": "a payload"}), run_id_of("a", INBOX_ID)
 
     first, second = replay(op, run_id, reason="fixed the schema"), replay(op, run_id)
 
@@ -242,7 +258,7 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
     run = {"dag_id": "handle", "run_id": replay_id, "state": None, "url": url}
     assert first.json() == {**run, "outcome": "started"}
     assert second.json()["outcome"] == "existing"
-    assert buried.replays()[replay_id]["message"]["payload"] == {"n": "a payload"}
+    assert dead_letter_runs.replays()[replay_id]["message"]["payload"] == {"n": "a payload"}
     assert f"the dead letter {run_id} was replayed by op" in caplog.text
     assert "a payload" not in caplog.text
     with create_session() as session:
@@ -252,10 +268,10 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
 
 
 def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
-    op: TestClient, buried: Burying, monkeypatch: pytest.MonkeyPatch
+    op: TestClient, dead_letter_runs: DeadLetterRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    buried.database.add_dag("other")
-    run_id = buried.bury("a")
+    dead_letter_runs.database.add_dag("other")
+    run_id = dead_letter_runs.bury("a")
     replays = [replay(op, run_id, trigger_dag_id=dag_id).json() for dag_id in ("other", None, "handle")]
 
     assert [run["outcome"] for run in replays] == ["started", "existing", "existing"]
@@ -264,7 +280,7 @@ def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
     hidden = replay(op, run_id)
     assert hidden.status_code == 409
     assert "Its run exists, in a DAG whose runs you may not read" in hidden.text
-    assert buried.replays() == {}
+    assert dead_letter_runs.replays() == {}
 
 
 @pytest.mark.parametrize(
@@ -275,10 +291,10 @@ def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
     ],
 )
 def test_the_note_of_a_replay_has_the_reason_as_code(
-    op: TestClient, buried: Burying, reason: str, quoted: str
+    op: TestClient, dead_letter_runs: DeadLetterRuns, reason: str, quoted: str
 ) -> None:
     """Airflow's UI renders notes as Markdown."""
-    replay(op, buried.bury("a" * 300), reason=reason)
+    replay(op, dead_letter_runs.bury("a" * 300), reason=reason)
 
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == "handle"))
@@ -298,22 +314,25 @@ def test_the_note_of_a_replay_has_the_reason_as_code(
     ],
 )
 def test_a_replay_needs_a_dead_letter_and_a_target(
-    op: TestClient, buried: Burying, fields: dict[str, Any], status: int, code: str | None
+    op: TestClient, dead_letter_runs: DeadLetterRuns, fields: dict[str, Any], status: int, code: str | None
 ) -> None:
-    run_id = buried.bury("a", reason=Reason.UNMATCHED, target=None)
+    run_id = dead_letter_runs.bury("a", reason=Reason.UNMATCHED, target=None)
 
     answer = op.post(REPLAY, json={"dag_id": "dead", "run_id": run_id, **fields}, headers=PAGE)
 
     assert answer.status_code == status, answer.text
     assert code is None or error_of(answer) == code
-    assert len(buried.replays()) == (1 if code is None else 0)
+    assert len(dead_letter_runs.replays()) == (1 if code is None else 0)
 
 
 def test_with_a_connection_of_another_type_or_none_nothing_is_found_and_no_secret_is_sent(
-    op: TestClient, buried: Burying, connected: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    connect(monkeypatch, connected, conn_type="http")
-    run_id, inbox = buried.bury("a"), INBOX.format(inbox=INBOX_ID)
+    connect(monkeypatch, connected_emulator, conn_type="http")
+    run_id, inbox = dead_letter_runs.bury("a"), INBOX.format(inbox=INBOX_ID)
 
     answers = [
         *(op.get(path.format(inbox=INBOX_ID)) for path in OF_CONNECTION),
@@ -322,6 +341,6 @@ def test_with_a_connection_of_another_type_or_none_nothing_is_found_and_no_secre
         replay(op, run_id),
     ]
 
-    assert [(each.status_code, error_of(each)) for each in answers] == [(404, "no_connection")] * 8
+    assert [(answer.status_code, error_of(answer)) for answer in answers] == [(404, "no_connection")] * 8
     assert "of the type Workflow" in answers[0].json()["error"]["fix"]
-    assert (buried.replays(), connected.requests) == ({}, [])
+    assert (dead_letter_runs.replays(), connected_emulator.requests) == ({}, [])

@@ -20,7 +20,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin import service
 from airflow_provider_workflow.plugin.responses import MAX_FIELD_LENGTH, PageError, invalid
 from airflow_provider_workflow.plugin.service import MAX_CACHED_ITEMS, MAX_REQUESTS_AT_ONCE, Key
-from tests.unit.cli.burying import INBOX_ID, PAYLOAD, Burying, start
+from tests.unit.cli.dead_letter_runs import INBOX_ID, PAYLOAD, DeadLetterRuns, start
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fuzz.budget import tries
@@ -48,9 +48,9 @@ class Fetching:
 
     def start(self, key: Key = KEY) -> Future[Any]:
         """Ask in a thread, and wait until it fetches."""
-        asked = self.ask(key)
+        answer = self.ask(key)
         assert self._began.acquire(timeout=TIMEOUT)
-        return asked
+        return answer
 
     def ask(self, key: Key = KEY) -> Future[Any]:
         return self._pool.submit(service.cached, key, self.fetch)
@@ -58,8 +58,8 @@ class Fetching:
     def bring(self, value: Any) -> None:
         """End all fetches."""
         results, self._results = self._results, []
-        for each in results:
-            each.set_result(value)
+        for result in results:
+            result.set_result(value)
 
     def close(self) -> None:
         self.bring({})
@@ -68,9 +68,9 @@ class Fetching:
 
 @pytest.fixture
 def fetching() -> Iterator[Fetching]:
-    made = Fetching()
-    yield made
-    made.close()
+    fetching_service = Fetching()
+    yield fetching_service
+    fetching_service.close()
 
 
 def fail() -> Any:
@@ -80,33 +80,33 @@ def fail() -> Any:
 def test_an_answer_is_kept_for_10_seconds_and_the_listeners_for_a_minute(fake_clock: FakeClock) -> None:
     values = iter([{"n": 1}, {"n": 2}, {"n": 3}])
 
-    def answered(key: Key = KEY) -> int:
+    def count_of(key: Key = KEY) -> int:
         return int(service.cached(key, lambda: next(values))["n"])
 
-    assert [answered(), answered(service.LISTENERS)] == [1, 2]
+    assert [count_of(), count_of(service.LISTENERS)] == [1, 2]
     fake_clock.advance(9.9)
-    assert answered() == 1
+    assert count_of() == 1
     fake_clock.advance(0.2)
-    assert answered() == 3
+    assert count_of() == 3
     fake_clock.advance(49)
-    assert answered(service.LISTENERS) == 2
+    assert count_of(service.LISTENERS) == 2
     fake_clock.advance(1)
     assert service.known(service.LISTENERS) is None
 
 
 def test_an_error_is_kept_too_and_each_reader_gets_one_of_its_own() -> None:
     """An exception that is raised twice keeps the frames of both, which hold what the service sent."""
-    raised = []
+    errors = []
     for fetch in (fail, lambda: pytest.fail("fetched")):
-        with pytest.raises(PageError, match="no") as caught:
+        with pytest.raises(PageError, match="no") as error_info:
             service.cached(KEY, fetch)
-        raised.append(caught.value)
+        errors.append(error_info.value)
 
-    kept = service.known(KEY)
-    assert raised[0] is not raised[1]
-    assert raised[0].body == raised[1].body == invalid("no").body
-    assert isinstance(kept, PageError)
-    assert (kept.__traceback__, kept.__context__) == (None, None)
+    error = service.known(KEY)
+    assert errors[0] is not errors[1]
+    assert errors[0].body == errors[1].body == invalid("no").body
+    assert isinstance(error, PageError)
+    assert (error.__traceback__, error.__context__) == (None, None)
 
 
 def test_what_a_change_makes_wrong_is_forgotten() -> None:
@@ -125,7 +125,7 @@ def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
 
     fetching.bring({"n": "a"})
 
-    assert [each.result(TIMEOUT) for each in (first, *others)] == [{"n": "a"}] * MAX_REQUESTS_AT_ONCE
+    assert [request.result(TIMEOUT) for request in (first, *others)] == [{"n": "a"}] * MAX_REQUESTS_AT_ONCE
     assert fetching.begun == 1
 
 
@@ -134,9 +134,13 @@ def test_at_most_8_requests_are_in_progress_and_none_queues(fetching: Fetching) 
         fetching.start(("a connection", str(number)))
 
     for key in (("a connection", "0"), ("another", "9")):
-        with pytest.raises(PageError) as caught:
+        with pytest.raises(PageError) as error_info:
             service.cached(key, fetching.fetch)
-        assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "busy", 1)
+        assert (error_info.value.status, error_info.value.code, error_info.value.retry_after) == (
+            503,
+            "busy",
+            1,
+        )
     with pytest.raises(PageError), service.slot():
         raise AssertionError
     assert fetching.begun == MAX_REQUESTS_AT_ONCE == 8
@@ -168,9 +172,9 @@ def test_a_slot_is_free_again_after_an_error_that_nobody_expected() -> None:
     for _ in range(2 * MAX_REQUESTS_AT_ONCE):
         with pytest.raises(ZeroDivisionError):
             service.cached(KEY, lambda: 1 // 0)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for _ in range(MAX_REQUESTS_AT_ONCE):
-            held.enter_context(service.slot())
+            stack.enter_context(service.slot())
 
 
 INBOX = f"{API}/inboxes/{INBOX_ID}"
@@ -203,7 +207,7 @@ def is_sound(value: Any) -> bool:
     if isinstance(value, dict):
         return value.keys() <= FIELDS and all(map(is_sound, value.values()))
     if isinstance(value, list):
-        return len(value) <= 700 and all(isinstance(each, dict) and is_sound(each) for each in value)
+        return len(value) <= 700 and all(isinstance(item, dict) and is_sound(item) for item in value)
     if isinstance(value, str):
         # For half of a surrogate pair a browser cannot make an address.
         return len(value) <= MAX_FIELD_LENGTH and not re.search("[\ud800-\udfff]", value)
@@ -280,11 +284,11 @@ def test_no_value_of_the_service_breaks_an_answer(
     }
     forget()
     for method, path, more in REQUESTS:
-        found = op.request(method, path, **more)
-        body = json.loads(found.content, parse_constant=no_number)
-        assert found.status_code in (200, 400, 404, 502, 504), (path, found.status_code)
+        response = op.request(method, path, **more)
+        body = json.loads(response.content, parse_constant=no_number)
+        assert response.status_code in (200, 400, 404, 502, 504), (path, response.status_code)
         assert is_sound(body), (path, body)
-        assert ("error" in body) is (found.status_code != 200), (path, body)
+        assert ("error" in body) is (response.status_code != 200), (path, body)
 
 
 ASKED = st.sampled_from(["\0", "a\0b", "x" * 5000, "a b", "%", "?", "#", "..", "\u2028", "é"]) | st.text(
@@ -296,7 +300,7 @@ ASKED = st.sampled_from(["\0", "a\0b", "x" * 5000, "a b", "%", "?", "#", "..", "
 @given(value=ASKED)
 @example(value="\0")
 @example(value="x" * (MAX_FIELD_LENGTH + 1))
-def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, value: str) -> None:
+def test_no_address_breaks_an_answer(op: TestClient, connected_emulator: EmulatorServer, value: str) -> None:
     forget()
     part = quote(value, safe="")
     for path in (
@@ -307,12 +311,12 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
         f"{API}/inboxes/{part}/dead-letters",
         f"/workflow/api/connections/{part}/inboxes",
     ):
-        found = op.get(path)
-        assert found.status_code in (200, 307, 400, 403, 404), (path, found.status_code)
-        json.loads(found.content, parse_constant=no_number)
+        response = op.get(path)
+        assert response.status_code in (200, 307, 400, 403, 404), (path, response.status_code)
+        json.loads(response.content, parse_constant=no_number)
         if "\0" in value or len(value) > MAX_FIELD_LENGTH:
-            assert (found.status_code, found.json()["error"]["code"]) == (400, "invalid"), path
-    assert connected
+            assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid"), path
+    assert connected_emulator
 
 
 @tries(20)
@@ -321,13 +325,15 @@ def test_no_address_breaks_an_answer(op: TestClient, connected: EmulatorServer, 
 @example(fields={"dag_id": "\ud800", "run_id": "workflow__dead__a"})
 @example(fields={"dag_id": "dead", "run_id": "workflow__dead__\ud800"})
 @example(fields={"dag_id": "dead", "run_id": "workflow__dead__\0"})
-def test_no_replay_request_breaks_an_answer(op: TestClient, connected: EmulatorServer, fields: Any) -> None:
-    assert connected
-    found = op.post(f"{INBOX}/dead-letters/replay", content=json.dumps(fields), headers=PAGE)
+def test_no_replay_request_breaks_an_answer(
+    op: TestClient, connected_emulator: EmulatorServer, fields: Any
+) -> None:
+    assert connected_emulator
+    response = op.post(f"{INBOX}/dead-letters/replay", content=json.dumps(fields), headers=PAGE)
 
-    assert found.status_code in (400, 404)
-    assert is_sound(found.json())
-    assert "error" in found.json()
+    assert response.status_code in (400, 404)
+    assert is_sound(response.json())
+    assert "error" in response.json()
 
 
 NAME = '<script>alert("1")</script> Grüße \'"&'
@@ -335,25 +341,27 @@ NAME = '<script>alert("1")</script> Grüße \'"&'
 
 @pytest.mark.parametrize("count", ["²", "9" * 5000, "-1"])
 def test_a_run_with_any_conf_breaks_nothing(
-    op: TestClient, buried: Burying, connected: EmulatorServer, count: str
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer, count: str
 ) -> None:
-    inbox = connected.open_inbox("orders")
+    inbox = connected_emulator.open_inbox("orders")
     start("a", inbox, created_at="9999-12-31T23:59:59-14:00", message_attributes={"lease_count": count})
-    run_id = buried.bury("b", inbox_id=inbox, changed={"delivery_count": count})
+    run_id = dead_letter_runs.bury("b", inbox_id=inbox, changed={"delivery_count": count})
 
-    (shown,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
-    found = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
+    (dead_letter,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
+    messages = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
 
-    assert (shown["run_id"], shown["delivery_count"]) == (run_id, None)
-    assert {each["id"]: each["delivery_count"] for each in found} == {"a": 0, "b": 0}
+    assert (dead_letter["run_id"], dead_letter["delivery_count"]) == (run_id, None)
+    assert {message["id"]: message["delivery_count"] for message in messages} == {"a": 0, "b": 0}
     assert op.get(f"{API}/inboxes/{inbox}/summary").status_code == 200
 
 
-def test_long_strings_of_a_run_are_cut(op: TestClient, buried: Burying, connected: EmulatorServer) -> None:
-    inbox, long = connected.open_inbox("orders"), 100_000 * "x"
+def test_long_strings_of_a_run_are_cut(
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
+) -> None:
+    inbox, long = connected_emulator.open_inbox("orders"), 100_000 * "x"
     start(long, inbox)
     names = ("message_id", "reason", "cause", "target_dag_id")
-    buried.bury(long, inbox_id=inbox, changed=dict.fromkeys(names, long))
+    dead_letter_runs.bury(long, inbox_id=inbox, changed=dict.fromkeys(names, long))
 
     answers = [op.get(f"{API}/inboxes/{inbox}/{path}") for path in ("messages", "dead-letters")]
 
@@ -361,18 +369,18 @@ def test_long_strings_of_a_run_are_cut(op: TestClient, buried: Burying, connecte
     assert max(len(answer.text) for answer in answers) < 10_000
 
 
-def test_names_and_errors_stay_text(op: TestClient, connected: EmulatorServer) -> None:
-    inbox = connected.open_inbox(NAME)
+def test_names_and_errors_stay_text(op: TestClient, connected_emulator: EmulatorServer) -> None:
+    inbox = connected_emulator.open_inbox(NAME)
     text = f"{NAME}\nforged line"
-    connected.put(NAME, {"text": PAYLOAD}, ids=["a"], attributes={"error_message": text})
+    connected_emulator.put(NAME, {"text": PAYLOAD}, ids=["a"], attributes={"error_message": text})
 
-    listed, messages = op.get(f"{API}/inboxes"), op.get(f"{API}/inboxes/{inbox}/messages")
+    inboxes, messages = op.get(f"{API}/inboxes"), op.get(f"{API}/inboxes/{inbox}/messages")
 
-    assert listed.json()["inboxes"][0]["name"] == NAME
+    assert inboxes.json()["inboxes"][0]["name"] == NAME
     assert messages.json()["messages"][0]["error_message"] == f"{NAME} forged line"
-    for response in (listed, messages):
+    for response in (inboxes, messages):
         assert response.headers["Content-Type"] == "application/json"
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Cache-Control"] == "no-store"
         assert PAYLOAD not in response.text
-        assert connected.client_secret not in response.text
+        assert connected_emulator.client_secret not in response.text

@@ -43,8 +43,8 @@ def test_without_its_provider_it_names_the_cure() -> None:
         "except Exception as error:\n"
         "    print(type(error).__name__, error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    said = done.stdout.splitlines()[-1]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    error = process.stdout.splitlines()[-1]
 
-    assert said.startswith("AirflowOptionalProviderFeatureException")
-    assert "pip install 'airflow-provider-workflow[common-messaging]'" in said
+    assert error.startswith("AirflowOptionalProviderFeatureException")
+    assert "pip install 'airflow-provider-workflow[common-messaging]'" in error

@@ -14,8 +14,14 @@ from tests.unit.workbench import INBOX, Workbench
 
 def sensor(**arguments: Any) -> WorkflowInboxSensor:
     """A deferrable sensor of the inbox that starts runs of ``handle``, unless told otherwise."""
-    given = {"inbox": INBOX, "trigger_dag_id": "handle", "deferrable": True, "retries": 1, **arguments}
-    return WorkflowInboxSensor(task_id="wait", **given)
+    all_arguments = {
+        "inbox": INBOX,
+        "trigger_dag_id": "handle",
+        "deferrable": True,
+        "retries": 1,
+        **arguments,
+    }
+    return WorkflowInboxSensor(task_id="wait", **all_arguments)
 
 
 class Task:
@@ -64,7 +70,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-def done(value: Any) -> list[str]:
+def message_ids(value: Any) -> list[str]:
     """The ids of the messages that a sensor's value tells of."""
     if "messages" in value:
         return [message["id"] for message in value["messages"]]

@@ -17,25 +17,25 @@ from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferr
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.source import Alarm
-from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock
-from tests.unit.sensors.tasks import MODES, Task, done
+from tests.unit.fake_stats import FakeStats
+from tests.unit.sensors.tasks import MODES, Task, message_ids
 from tests.unit.workbench import INBOX, Workbench
 
 HOUR = 3600.0
 
 
-def paused(bench: Workbench) -> str:
+def pause(bench: Workbench) -> str:
     bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
     return "abandoned"
 
 
-def deleted(bench: Workbench) -> str:
+def delete(bench: Workbench) -> str:
     bench.hook.delete_inbox(INBOX)
     return "does not exist"
 
 
-def failed(bench: Workbench) -> str:
+def fail(bench: Workbench) -> str:
     bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     return "failed to initialize"
 
@@ -44,7 +44,7 @@ def failed(bench: Workbench) -> str:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.usefixtures("pauses")
 def test_the_body_of_an_error_stays_in_the_error(
-    bench: Workbench, mode: str, status: int, counted: Counted, caplog: pytest.LogCaptureFixture
+    bench: Workbench, mode: str, status: int, fake_stats: FakeStats, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not in an XCom, a deferral, a run, a metric or a log; its text has its first reason only."""
     caplog.set_level(logging.DEBUG)
@@ -61,9 +61,9 @@ def test_the_body_of_an_error_stays_in_the_error(
         else:
             assert isinstance(outcome, TaskDeferred)
             outcomes += [outcome.trigger.serialize(), outcome.kwargs]
-    written = outcomes, bench.ti.xcoms, vars(task.store), bench.supervisor.runs, counted.told, caplog.text
+    texts = outcomes, bench.ti.xcoms, vars(task.store), bench.supervisor.runs, fake_stats.calls, caplog.text
     assert bench.service.count("lease") > 0
-    assert "what-was-sent" not in str(written)
+    assert "what-was-sent" not in str(texts)
 
 
 def run_before_failed(bench: Workbench, seconds_ago: float = 0, ended_ago: float | None = None) -> None:
@@ -89,7 +89,7 @@ def task_of(bench: Workbench, **arguments: Any) -> Task:
     return Task(bench, **{"wake_on_events": False, "timeout": 14 * 24 * HOUR, **arguments})
 
 
-SOURCES = pytest.mark.parametrize("fault", [paused, deleted, failed])
+SOURCES = pytest.mark.parametrize("fault", [pause, delete, fail])
 
 
 @SOURCES
@@ -109,7 +109,7 @@ def test_a_problem_that_is_seen_for_a_minute_fails_the_task_without_a_retry(
 def test_a_problem_that_passes_within_a_minute_fails_nothing(
     bench: Workbench, pauses: FakeClock, mode: str
 ) -> None:
-    paused(bench)
+    pause(bench)
     pauses.at(pauses.start + 10, lambda: bench.service.store.inboxes.force(bench.inbox_id, "active"))
     pauses.at(pauses.start + 400, lambda: bench.put("a"))
     task = task_of(bench, **MODES[mode])
@@ -120,7 +120,7 @@ def test_a_problem_that_passes_within_a_minute_fails_nothing(
         assert pauses.elapsed < 240, "it waits for a second reading in its process, for three minutes at most"
         return
     result = task.execute()
-    assert done(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
+    assert message_ids(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
 
 
 def test_a_trouble_of_a_poking_sensor_is_over_after_an_hour_of_a_pause_by_a_user(
@@ -138,7 +138,7 @@ def test_a_trouble_of_a_poking_sensor_is_over_after_an_hour_of_a_pause_by_a_user
     pauses.at(pauses.start + 2 * HOUR, reject_once)
     pauses.at(pauses.start + 2.1 * HOUR, arrive)
 
-    assert done(task_of(bench, deferrable=False).execute()) == ["a"]
+    assert message_ids(task_of(bench, deferrable=False).execute()) == ["a"]
 
 
 @SOURCES
@@ -168,7 +168,7 @@ def test_after_an_hour_without_a_problem_the_next_one_is_an_alarm_again(
     bench: Workbench, fake_clock: FakeClock, seconds_ago: float, ended_ago: float | None, waits: bool
 ) -> None:
     run_before_failed(bench, seconds_ago, ended_ago)
-    paused(bench)
+    pause(bench)
     event_of(task_of(bench).execute())
 
     assert (fake_clock.elapsed >= HOUR / 2) is waits
@@ -178,7 +178,7 @@ def test_a_run_that_found_its_inbox_sound_for_an_hour_raises_the_alarm_again(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
     run_before_failed(bench)
-    fake_clock.at(fake_clock.start + 1.1 * HOUR, lambda: paused(bench))
+    fake_clock.at(fake_clock.start + 1.1 * HOUR, lambda: pause(bench))
     task = task_of(bench)
     event = event_of(deferral := task.execute())
 
@@ -192,8 +192,8 @@ def test_a_problem_of_the_run_before_makes_the_next_one_an_alarm(
 ) -> None:
     """A listener of a busy inbox has short runs, none of which sees a problem for a minute."""
     bench.put("a")
-    paused(bench)
-    assert done(Task(bench).execute()) == ["a"]
+    pause(bench)
+    assert message_ids(Task(bench).execute()) == ["a"]
     bench.ti.run_id = "after"
     fake_clock.advance(90)
 
@@ -210,7 +210,7 @@ def test_a_listener_whose_inbox_is_sound_stores_and_reads_nothing_of_alarms(
     monkeypatch.setattr(bench.ti, "xcom_pull", unexpected, raising=False)
     bench.put("a")
 
-    assert done(Task(bench).execute()) == ["a"]
+    assert message_ids(Task(bench).execute()) == ["a"]
     assert bench.ti.xcoms == {}
 
 
@@ -221,7 +221,7 @@ def test_an_alarm_is_raised_if_airflow_does_not_tell_of_the_one_before(
         raise ConnectionError
 
     monkeypatch.setattr(bench.ti, "xcom_pull", away, raising=False)
-    paused(bench)
+    pause(bench)
     run_before_failed(bench)
 
     with pytest.raises(AirflowFailException, match="abandoned"):
@@ -233,7 +233,7 @@ def test_a_record_that_cannot_be_read_holds_no_alarm_back(
     bench: Workbench, pauses: FakeClock, stored: Any
 ) -> None:
     """An earlier version stored the name of an error."""
-    paused(bench)
+    pause(bench)
     bench.ti.xcoms["before", "workflow_alarm", -1] = stored
 
     with pytest.raises(AirflowFailException, match="abandoned"):
@@ -242,7 +242,7 @@ def test_a_record_that_cannot_be_read_holds_no_alarm_back(
 
 
 def test_the_alarm_of_another_map_index_holds_none_back(bench: Workbench, pauses: FakeClock) -> None:
-    paused(bench)
+    pause(bench)
     run_before_failed(bench)
     bench.ti.map_index = 1
 
@@ -255,7 +255,7 @@ def test_the_alarm_of_another_map_index_holds_none_back(bench: Workbench, pauses
 def test_while_a_problem_lasts_a_message_is_worked_on_within_a_minute(
     bench: Workbench, pauses: FakeClock, mode: str
 ) -> None:
-    deleted(bench)
+    delete(bench)
     run_before_failed(bench)
 
     def create() -> None:
@@ -266,7 +266,7 @@ def test_while_a_problem_lasts_a_message_is_worked_on_within_a_minute(
     task = task_of(bench, **MODES[mode])
     result = task.execute()
 
-    assert done(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
+    assert message_ids(result if mode == "poke" else task.resume(result, event_of(result))) == ["a"]
     assert pauses.elapsed <= 960
 
 
@@ -276,7 +276,7 @@ def test_another_reason_or_kind_is_no_other_alarm(
 ) -> None:
     run_before_failed(bench, 5.5 * HOUR)
     bench.service.store.inboxes.force(bench.inbox_id, "paused", reason)
-    fake_clock.at(fake_clock.start + 600, lambda: failed(bench))
+    fake_clock.at(fake_clock.start + 600, lambda: fail(bench))
     fake_clock.at(fake_clock.start + 1200, lambda: bench.service.store.inboxes.delete(bench.inbox_id))
     event = event_of(task_of(bench).execute())
 
@@ -300,7 +300,7 @@ def test_a_pause_by_a_user_or_where_asked_is_waited_out_and_the_reason_is_named(
     deferral = task.execute()
 
     assert f"Inbox 'orders' is paused ({reason}), and new events are dropped" in caplog.text
-    assert done(task.resume(deferral, event_of(deferral))) == ["a"]
+    assert message_ids(task.resume(deferral, event_of(deferral))) == ["a"]
 
 
 def test_a_sensor_that_pokes_names_each_reason_of_a_pause_once(
@@ -336,7 +336,7 @@ def test_an_inbox_that_holds_messages_or_initializes_is_no_problem(bench: Workbe
 
 @pytest.mark.parametrize("mode", MODES)
 def test_without_capacity_the_source_is_checked(bench: Workbench, pauses: FakeClock, mode: str) -> None:
-    paused(bench)
+    pause(bench)
     bench.ti.unfinished = lambda dag_id: 50
     task = task_of(bench, max_unfinished_runs=50, **MODES[mode])
 
@@ -352,7 +352,7 @@ def test_without_capacity_the_source_is_checked(bench: Workbench, pauses: FakeCl
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_short_timeout_does_not_replace_the_alarm(bench: Workbench, pauses: FakeClock, mode: str) -> None:
-    paused(bench)
+    pause(bench)
     run_before_failed(bench)
     task = task_of(bench, timeout=0 if mode == "reschedule" else 400, **MODES[mode])
 
@@ -375,7 +375,7 @@ def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_and_its_connection_
         bench.service.store.inboxes.force(bench.inbox_id, "active")
         monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", bench.service.connection_json())
 
-    paused(bench)
+    pause(bench)
     if is_rejected:
         bench.service.store.configure(client_secret="regenerated")
         bench.service.store.tokens.expire()
@@ -383,7 +383,7 @@ def test_after_an_alarm_a_sensor_that_pokes_has_its_interval_and_its_connection_
     pauses.at(pauses.start + 600, correct)
     pauses.at(pauses.start + 901, lambda: bench.put("a"))
 
-    assert done(task_of(bench, **MODES["poke"]).execute()) == ["a"]
+    assert message_ids(task_of(bench, **MODES["poke"]).execute()) == ["a"]
     assert pauses.elapsed < 910
 
 
@@ -393,7 +393,7 @@ def test_a_problem_that_the_trigger_found_fails_the_task_though_the_source_is_so
     """The messages are worked on first."""
     task = task_of(bench)
     deferral = task.execute()
-    paused(bench)
+    pause(bench)
     event = event_of(deferral)
     bench.service.store.inboxes.force(bench.inbox_id, "active")
     bench.put("a")
@@ -413,7 +413,7 @@ def test_messages_that_the_sensor_returns_come_before_an_alarm(
     """A failed task returns none, and they would be acknowledged already."""
     task = task_of(bench, trigger_dag_id=None, acknowledge=acknowledge)
     deferral = task.execute()
-    paused(bench)
+    pause(bench)
     event = event_of(deferral)
     bench.service.store.inboxes.force(bench.inbox_id, "active")
     bench.put("a")
@@ -421,7 +421,7 @@ def test_messages_that_the_sensor_returns_come_before_an_alarm(
 
     assert [message["id"] for message in (value["messages"] if acknowledge == "manual" else value)] == ["a"]
     bench.ti.run_id = "after"
-    paused(bench)
+    pause(bench)
     with pytest.raises(AirflowFailException, match="abandoned"):
         task_of(bench, trigger_dag_id=None, acknowledge=acknowledge).execute()
 
@@ -437,18 +437,18 @@ def test_a_trigger_goes_on_after_an_error_of_its_source_and_reads_the_connection
     fake_clock.at(fake_clock.start + 40, lambda: monkeypatch.setenv("AIRFLOW_CONN_WORKFLOW_DEFAULT", right))
     bench.put("a")
 
-    assert done(task.resume(deferral, event_of(deferral))) == ["a"]
+    assert message_ids(task.resume(deferral, event_of(deferral))) == ["a"]
 
 
 def test_messages_of_an_inbox_that_stays_paused_do_not_end_its_alarm(bench: Workbench) -> None:
     bench.put("a")
     bench.ti.unfinished = lambda dag_id: 50
-    paused(bench)
+    pause(bench)
     run_before_failed(bench, seconds_ago=600)
     task = task_of(bench, max_unfinished_runs=50)
     deferral = task.execute()
     bench.ti.unfinished = lambda dag_id: 0
 
-    assert done(task.resume(deferral, {"status": "poll"})) == ["a"]
+    assert message_ids(task.resume(deferral, {"status": "poll"})) == ["a"]
     record = bench.ti.xcoms[bench.ti.run_id, "workflow_alarm", -1]
     assert Alarm.of(record).problem_at > clock.now() - 300, "it was found again beside the message"

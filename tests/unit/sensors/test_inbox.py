@@ -25,7 +25,7 @@ from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.source import Alarm
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
-from tests.unit.sensors.tasks import POLL, Task, done, sensor
+from tests.unit.sensors.tasks import POLL, Task, message_ids, sensor
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
 WEEK = 7 * 86400.0
@@ -43,8 +43,8 @@ def test_an_empty_inbox_is_waited_for_in_the_triggerer(bench: Workbench, fake_cl
     deferral = task.execute()
 
     # Its other arguments are those of the file of the next release, in tests/unit/stored.
-    given = {"lease_limit": 1, "lease_seconds": 120, "poll_interval": 3, "wake_on_events": False}
-    assert given.items() <= deferral.trigger.serialize()[1].items()
+    trigger_arguments = {"lease_limit": 1, "lease_seconds": 120, "poll_interval": 3, "wake_on_events": False}
+    assert trigger_arguments.items() <= deferral.trigger.serialize()[1].items()
     assert deferral.method_name == "resume"
     assert deferral.kwargs["deadline"] == fake_clock.now() + WEEK
     assert deferral.timeout.total_seconds() == WEEK
@@ -210,12 +210,12 @@ def test_a_sensor_that_starts_runs_needs_neither_retries_nor_an_xcom() -> None:
 def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(release: Callable[[int, int], None]) -> None:
     release(3, 2)
 
-    for given in (None, "auto"):
+    for mode in (None, "auto"):
         with pytest.raises(
             AirflowOptionalProviderFeatureException,
             match=r'Airflow 3\.3 or later.*give trigger_dag_id, or acknowledge="manual"',
         ):
-            sensor(trigger_dag_id=None, acknowledge=given)
+            sensor(trigger_dag_id=None, acknowledge=mode)
     assert sensor(trigger_dag_id=None, acknowledge="manual").acknowledge == "manual"
     assert sensor().acknowledge is None
 
@@ -225,10 +225,10 @@ def test_deferrable_is_airflows_default_at_construction(
     monkeypatch: pytest.MonkeyPatch, configured: bool
 ) -> None:
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(configured))
-    made = sensor(deferrable=None)
+    operator = sensor(deferrable=None)
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(not configured))
 
-    assert made.deferrable is configured
+    assert operator.deferrable is configured
     assert sensor(deferrable=True).deferrable is True
     assert sensor(deferrable=False).deferrable is False
 
@@ -247,9 +247,13 @@ def test_a_default_of_the_whole_dag_is_no_poke_interval_given() -> None:
 
 def test_the_options_of_poking_are_airflows_own_where_the_sensor_pokes() -> None:
     options: dict[str, Any] = {"silent_fail": True, "exponential_backoff": True, "max_wait": 600}
-    made = sensor(deferrable=False, **options)
+    operator = sensor(deferrable=False, **options)
 
-    assert (made.silent_fail, made.exponential_backoff, made.max_wait) == (True, True, timedelta(minutes=10))
+    assert (operator.silent_fail, operator.exponential_backoff, operator.max_wait) == (
+        True,
+        True,
+        timedelta(minutes=10),
+    )
 
 
 def test_exponential_backoff_is_taken_as_a_deferred_sensor_waits_so_anyway() -> None:
@@ -261,20 +265,20 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """How many connections of tasks were opened, and how many of them are open."""
     # The look for quarantined messages has a short connection of its own.
     monkeypatch.setenv("AIRFLOW__WORKFLOW__QUARANTINE_CHECK_SECONDS", "0")
-    counted = SimpleNamespace(opened=0, open=0)
+    counts = SimpleNamespace(opened=0, open=0)
 
-    class Counted(sync_client.RequestsWire):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            counted.opened += 1
-            counted.open += 1
+    class CountedWire(sync_client.RequestsWire):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            counts.opened += 1
+            counts.open += 1
 
         def close(self) -> None:
             super().close()
-            counted.open -= 1
+            counts.open -= 1
 
-    monkeypatch.setattr(sync_client, "RequestsWire", Counted)
-    return counted
+    monkeypatch.setattr(sync_client, "RequestsWire", CountedWire)
+    return counts
 
 
 def test_a_sensor_that_pokes_keeps_one_connection_and_closes_it(
@@ -353,7 +357,7 @@ def test_a_lease_of_a_deleted_inbox_starts_its_runs_and_the_next_poll_those_of_t
     bench.put("b")
 
     deferral = task.resume(deferral, event)
-    assert done(task.resume(deferral, POLL)) == ["a", "b"]
+    assert message_ids(task.resume(deferral, POLL)) == ["a", "b"]
     inbox_ids = [conf["inbox_id"] for conf in bench.supervisor.runs.values()]
     assert inbox_ids == [bench.inbox_id, new_id]
     assert bench.states == {}

@@ -162,7 +162,7 @@ def limit_runs(bench: Workbench) -> None:
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.name.endswith("sensors.inbox")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith("sensors.inbox")]
 
 
 def finish(bench: Workbench) -> None:
@@ -173,11 +173,11 @@ def test_without_room_nothing_is_leased_and_a_hold_doubles_and_begins_anew(bench
     bench.ti.unfinished = lambda dag_id: 3
     task = Task(bench, max_unfinished_runs=3, poll_interval=5, max_poll_interval=30)
     deferral = task.execute()
-    held = [deferral.trigger.hold_seconds]
+    holds = [deferral.trigger.hold_seconds]
     for _ in range(4):
         deferral = task.resume(deferral, POLL)
-        held.append(deferral.trigger.hold_seconds)
-    assert held == [5, 10, 20, 30, 30]
+        holds.append(deferral.trigger.hold_seconds)
+    assert holds == [5, 10, 20, 30, 30]
     assert bench.service.count("lease") == 0
 
     finish(bench)

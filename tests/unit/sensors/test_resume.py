@@ -62,7 +62,7 @@ def test_each_keyword_of_a_method_that_a_deferral_names_has_a_default() -> None:
     methods = []
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text())
-        named = {
+        methods_of_deferrals = {
             keyword.value.value
             for keyword in ast.walk(tree)
             if isinstance(keyword, ast.keyword)
@@ -70,7 +70,7 @@ def test_each_keyword_of_a_method_that_a_deferral_names_has_a_default() -> None:
             and isinstance(keyword.value, ast.Constant)
         }
         functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-        methods += [node for node in functions if node.name in named]
+        methods += [node for node in functions if node.name in methods_of_deferrals]
 
     assert [method.name for method in methods] == ["resume"]
     for method in methods:
@@ -220,9 +220,9 @@ def test_a_task_that_is_being_ended_releases_the_messages_that_it_receives(
     task = Task(bench, trigger_dag_id=None, match="payload")
     accepts = Routes.accepts
 
-    def interrupted(*given: Any) -> bool:
+    def interrupted(*args: Any) -> bool:
         task.sensor.on_kill()
-        return accepts(*given)
+        return accepts(*args)
 
     monkeypatch.setattr(Routes, "accepts", interrupted)
     with pytest.raises(TaskKilled):
@@ -235,7 +235,7 @@ def test_a_task_that_is_being_ended_keeps_what_it_has_begun_to_store(bench: Work
     bench.put("a")
     task = Task(bench, trigger_dag_id=None)
     keep = task.store.set
-    task.store.set = lambda *given: (task.sensor.on_kill(), keep(*given))  # type: ignore[method-assign,assignment]
+    task.store.set = lambda *args: (task.sensor.on_kill(), keep(*args))  # type: ignore[method-assign,assignment]
 
     assert [message["id"] for message in task.execute()] == ["a"]
     assert bench.states == {}
@@ -321,9 +321,9 @@ def test_a_rescheduled_sensor_waits_as_long_as_the_service_requests_but_not_past
     arguments = {"acknowledge": "manual", "trigger_dag_id": None} if returns else {}
     before = timezone.utcnow()
 
-    with pytest.raises(AirflowRescheduleException) as raised:
+    with pytest.raises(AirflowRescheduleException) as error_info:
         Task(bench, timeout=timeout, **MODES["reschedule"], **arguments).execute()
-    assert (raised.value.reschedule_date - before).total_seconds() == pytest.approx(waited, abs=15)
+    assert (error_info.value.reschedule_date - before).total_seconds() == pytest.approx(waited, abs=15)
 
 
 @pytest.mark.parametrize("option", [{}, {"max_wait": 1}, {"timeout": 3}])
@@ -335,9 +335,9 @@ def test_a_pause_of_the_mode_reschedule_is_five_seconds_longer_than_a_heartbeat_
     task = Task(bench, poll_interval=1, **arguments)
     before = timezone.utcnow()
 
-    with pytest.raises(AirflowRescheduleException) as raised:
+    with pytest.raises(AirflowRescheduleException) as error_info:
         task.execute()
-    assert (raised.value.reschedule_date - before).total_seconds() >= 13
+    assert (error_info.value.reschedule_date - before).total_seconds() >= 13
 
 
 def test_an_inbox_that_cannot_be_looked_up_now_is_waited_for(bench: Workbench) -> None:

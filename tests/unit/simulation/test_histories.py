@@ -56,7 +56,7 @@ RARE = {
 """Faults that break a rule in less than one of 500 histories; the tests of dispatch notice them."""
 
 
-@pytest.mark.parametrize("name", [each.name for each in OF_DISPATCH if each.name not in RARE])
+@pytest.mark.parametrize("name", [entry.name for entry in OF_DISPATCH if entry.name not in RARE])
 def test_a_fault_is_noticed(name: str) -> None:
     assert is_noticed(name, range(500))
 
@@ -94,7 +94,7 @@ def test_messages_that_share_a_call_after_their_first_delivery_are_noticed() -> 
 
 
 def test_an_acknowledgement_before_the_call_is_noticed() -> None:
-    (early,) = (each for each in FAULTS if each.name.startswith("acknowledge a batch before"))
+    (early,) = (entry for entry in FAULTS if entry.name.startswith("acknowledge a batch before"))
     with seeded(early):
         rules = broken(range(10)).values()
 
@@ -113,6 +113,6 @@ def test_the_program_shows_a_history_that_breaks_a_rule_and_how_to_play_it(
     with seeded(fault("acknowledge before the run is started")):
         assert main(["--seeds", "20", "--workers", "0"]) == 1
 
-    shown = capsys.readouterr().out
-    assert "Play it again: make simulate SEED=" in shown
-    assert "of 20 histories broke a rule" in shown
+    output = capsys.readouterr().out
+    assert "Play it again: make simulate SEED=" in output
+    assert "of 20 histories broke a rule" in output

@@ -25,9 +25,9 @@ from tests.soak.report import (
     TOO_SHORT,
     Row,
     Rule,
-    judged,
+    rows_of,
     table,
-    unclosed,
+    warnings_of_unclosed,
 )
 from tests.soak.sampling import OPEN_FILES, OWN, THREADS, TO_SERVICE, Sampler
 from tests.unit.client.conftest import settings_of
@@ -36,8 +36,8 @@ HALF_HOUR = [float(second) for second in range(360, 1800, 10)]
 """When samples are taken in a soak of half an hour."""
 
 
-def verdict(what: str, values: list[float], times: list[float] = HALF_HOUR) -> str:
-    (row,) = judged({("triggerer: runs the triggers", what): {1: list(zip(times, values, strict=True))}})
+def verdict(figure: str, values: list[float], times: list[float] = HALF_HOUR) -> str:
+    (row,) = rows_of({("triggerer: runs the triggers", figure): {1: list(zip(times, values, strict=True))}})
     assert row.holds == (row.verdict not in (GROWS, TOO_MANY, STANDS_STILL))
     return row.verdict
 
@@ -50,7 +50,7 @@ BUSY_AT_THE_END = [25.0] * (N - N // 3) + [39.0 if number % 3 else 25.0 for numb
 
 
 @pytest.mark.parametrize(
-    ("what", "values", "expected"),
+    ("figure", "values", "expected"),
     [
         (TO_SERVICE, [12.0] * N, STEADY),
         (TO_SERVICE, [12.0 + number % 3 for number in range(N)], STEADY),
@@ -64,17 +64,17 @@ BUSY_AT_THE_END = [25.0] * (N - N // 3) + [39.0 if number % 3 else 25.0 for numb
         ("tokens issued", [7.0] * N, STANDS_STILL),
     ],
 )
-def test_a_count_is_judged_by_its_rule(what, values, expected):
-    assert verdict(what, values) == expected
+def test_a_count_is_judged_by_its_rule(figure, values, expected):
+    assert verdict(figure, values) == expected
 
 
 @pytest.mark.parametrize(
-    ("what", "seconds"),
+    ("figure", "seconds"),
     # The threads that are allowed are as many as the machine's cores ask for, 32 at most.
     [(THREADS, 10), (TO_SERVICE, 10), (TO_SERVICE, 150), (OPEN_FILES, 150)],
 )
-def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(what, seconds):
-    assert verdict(what, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
+def test_one_more_every_so_many_seconds_is_found_out_in_half_an_hour(figure, seconds):
+    assert verdict(figure, [at // seconds for at in HALF_HOUR]) in (GROWS, TOO_MANY)
 
 
 MINUTE = [float(second) for second in range(18, 90, 2)]
@@ -115,7 +115,7 @@ def test_workers_are_looked_at_one_by_one_and_added_up():
 
 def test_the_table_says_what_is_allowed_and_names_what_grows():
     growing, steady = (list(zip(HALF_HOUR, values, strict=True)) for values in (HALF_HOUR, [7.0] * N))
-    rows = judged({("triggerer", THREADS): {1: growing}, ("triggerer", TO_SERVICE): {1: steady}})
+    rows = rows_of({("triggerer", THREADS): {1: growing}, ("triggerer", TO_SERVICE): {1: steady}})
     lines = table(rows).splitlines()
 
     assert len(lines) == 3
@@ -128,7 +128,7 @@ def test_complaints_of_the_logs_are_found(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "attempt=1.log").write_text("fine\nUnclosed client session\n")
     (tmp_path / "triggerer.log").write_text("Unclosed connector\nfine\n")
-    assert sorted(unclosed(tmp_path)) == ["Unclosed client session", "Unclosed connector"]
+    assert sorted(warnings_of_unclosed(tmp_path)) == ["Unclosed client session", "Unclosed connector"]
 
 
 STREAMS = 100
@@ -155,9 +155,9 @@ async def verdicts(emulator: EmulatorServer, left_open: AsyncExitStack | None = 
             assert bell is not None
             assert await asyncio.wait_for(bell.wait(), 10)
             sampler.take(float(cycle), {"this": [process]})
-            sampler.note(float(cycle), "this", probe.counted())
-    said = {row.key[1]: row.verdict for row in judged(sampler.series)}
-    return {what: said[what] for what in WATCHED}
+            sampler.note(float(cycle), "this", probe.counts_of_process())
+    verdicts_by_figure = {row.key[1]: row.verdict for row in rows_of(sampler.series)}
+    return {figure: verdicts_by_figure[figure] for figure in WATCHED}
 
 
 async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator: EmulatorServer) -> None:
@@ -166,7 +166,7 @@ async def test_a_listener_that_comes_and_goes_leaves_nothing_open(emulator: Emul
 
 async def test_a_listener_that_leaves_its_streams_open_is_found_out(emulator: EmulatorServer) -> None:
     async with AsyncExitStack() as left_open:
-        said = await verdicts(emulator, left_open)
+        verdicts_by_figure = await verdicts(emulator, left_open)
 
-    assert said[OPEN_FILES] == said["asyncio tasks"] == GROWS
-    assert said[TO_SERVICE] in (GROWS, TOO_MANY)
+    assert verdicts_by_figure[OPEN_FILES] == verdicts_by_figure["asyncio tasks"] == GROWS
+    assert verdicts_by_figure[TO_SERVICE] in (GROWS, TOO_MANY)

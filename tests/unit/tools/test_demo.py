@@ -36,7 +36,9 @@ NO_RUNS = [{"conf": conf, "state": "failed"} for conf in (None, {}, {"message": 
 def test_the_verdict_counts_the_messages_of_the_service_and_the_runs_of_airflow(
     statuses: tuple[str, ...], runs: list[dict[str, Any]], text: str, holds: bool, complete: bool
 ) -> None:
-    messages = [{"id": each, "status": status} for each, status in zip("ab", statuses, strict=False)]
+    messages = [
+        {"id": message_id, "status": status} for message_id, status in zip("ab", statuses, strict=False)
+    ]
     verdict = Verdict.of(messages, runs)
 
     assert (verdict.text, verdict.holds, verdict.complete) == (text, holds, complete)

@@ -73,7 +73,9 @@ class Triggerer:
         work = self.runner.run_trigger(number, trigger)
         self.runner.triggers[number] = {"name": str(number), "events": 0, "is_watcher": True, "task": None}
         self.runner.triggers[number]["task"] = task = asyncio.create_task(work)
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, as Airflow does
+        task.add_done_callback(
+            lambda finished_task: finished_task.cancelled() or finished_task.exception()
+        )  # seen, as Airflow does
         return number
 
     async def end(self, number: int) -> None:
@@ -97,11 +99,11 @@ class Triggerer:
         self.streams.confirm_persisted(confirmed)
 
     def stored_ids(self, number: int | None = None) -> list[str]:
-        return [each["id"] for each in self.stored_messages(number)]
+        return [stored_message["id"] for stored_message in self.stored_messages(number)]
 
     def stored_messages(self, number: int | None = None) -> list[dict[str, Any]]:
-        found = [payload for trigger, payload in self.stored if number in (None, trigger)]
-        return [message for payload in found for message in messages_of(payload)]
+        payloads = [payload for trigger, payload in self.stored if number in (None, trigger)]
+        return [message for payload in payloads for message in messages_of(payload)]
 
     async def work(self, seconds: float) -> None:
         """Let time pass in which all events are stored."""
@@ -126,9 +128,9 @@ class Triggerer:
 
 @pytest.fixture
 async def triggerer(bench: Workbench, held_clock: FakeClock) -> Any:
-    made = Triggerer(bench, held_clock)
-    yield made
-    await made.stop()
+    triggerer_of_test = Triggerer(bench, held_clock)
+    yield triggerer_of_test
+    await triggerer_of_test.stop()
 
 
 def event_trigger(**arguments: Any) -> WorkflowInboxEventTrigger:
@@ -171,8 +173,8 @@ async def held_clock(bench: Workbench, fake_clock: FakeClock, monkeypatch: pytes
     loop = asyncio.get_running_loop()
     begin = loop.run_in_executor
 
-    def run_in_executor(*given: Any) -> Any:
-        future = begin(*given)
+    def run_in_executor(*args: Any) -> Any:
+        future = begin(*args)
         fake_clock.busy += 1
         future.add_done_callback(lambda _: setattr(fake_clock, "busy", fake_clock.busy - 1))
         return future

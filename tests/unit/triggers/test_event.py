@@ -101,10 +101,10 @@ def test_what_a_newer_airflow_has_is_named_with_its_version_and_the_cure(
     release: Callable[[int, int], None], minor: int, arguments: dict[str, Any], text: str
 ) -> None:
     release(3, minor)
-    with pytest.raises(AirflowOptionalProviderFeatureException) as raised:
+    with pytest.raises(AirflowOptionalProviderFeatureException) as error_info:
         WorkflowInboxEventTrigger("orders", **arguments)
 
-    assert str(raised.value) == text
+    assert str(error_info.value) == text
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_the_module_imports_where_airflow_has_no_shared_streams() -> None:
         "import sys; sys.modules['airflow.triggers.shared_stream'] = None\n"
         "import airflow_provider_workflow.triggers.event"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def test_watchers_that_differ_only_in_what_they_make_of_messages_share_a_poller(
@@ -206,7 +206,9 @@ async def test_twenty_watchers_select_from_a_megabyte_in_threads_and_each_gets_w
     ]
     await triggerer.work(20)
 
-    assert [triggerer.stored_ids(each) for each in watchers] == [[f"m{number:02}"] for number in range(20)]
+    assert [triggerer.stored_ids(watcher) for watcher in watchers] == [
+        [f"m{number:02}"] for number in range(20)
+    ]
     assert bench.states == {}
     assert bench.service.summary("orders")["counters"]["leases"] == 1
     assert threads

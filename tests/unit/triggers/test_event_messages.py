@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from airflow_provider_workflow.assets import messages_of
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
-from tests.unit.counted import Counted
 from tests.unit.dispatch.test_leases import ANY_JSON, ANY_TEXT, message
 from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_stats import FakeStats
 from tests.unit.triggers.conftest import EVEN, FAILS, Triggerer, event_trigger, put
 from tests.unit.workbench import Workbench
 
@@ -31,22 +31,22 @@ from airflow_provider_workflow.triggers.event_producer import Batch, encode, eve
 
 @given(payloads=st.lists(st.tuples(ANY_TEXT.filter(bool), ANY_JSON), max_size=4))
 def test_any_messages_cross_unchanged_as_ascii(payloads: list[tuple[str, Any]]) -> None:
-    sent = [message(message_id, payload) for message_id, payload in payloads]
-    deliveries = [Delivery.of("inbox", content) for content in sent]
+    contents = [message(message_id, payload) for message_id, payload in payloads]
+    deliveries = [Delivery.of("inbox", content) for content in contents]
     event = event_payload("inbox-\ud800\0", encode(deliveries))
     crossed = json.loads(json.dumps(event))
 
     assert all(text.isascii() and "\0" not in text for text in (event["messages"], event["inbox_id"]))
     assert set(event) == {"inbox_id", "count", "messages"}
-    assert event["count"] == len(sent)
+    assert event["count"] == len(contents)
     assert messages_of(crossed) == [
         {
-            "id": each["id"],
-            "created_at": each["created_at"],
-            "payload": each["payload"],
-            "message_attributes": each["message_attributes"],
+            "id": content["id"],
+            "created_at": content["created_at"],
+            "payload": content["payload"],
+            "message_attributes": content["message_attributes"],
         }
-        for each in sent
+        for content in contents
     ]
 
 
@@ -72,26 +72,26 @@ def test_another_event_is_refused(event: Any) -> None:
 def batch(*selections: str, acked: int = 0, failed: int = 0, rejected: int = 0) -> Batch:
     """A batch of three messages, and watchers that have selected some of them and emitted their events."""
     messages = encode([delivery(message_id) for message_id in "abc"])
-    made = Batch(HeldLease("i", "l", 0.0, "", []), messages)
-    made.selected = {event_trigger(): frozenset(ids) for ids in selections}
-    made.emitted = set(made.selected)
-    made.outcome = AdvanceOutcome(acked=acked, failed=failed, rejected=rejected)
-    return made
+    result = Batch(HeldLease("i", "l", 0.0, "", []), messages)
+    result.selected = {event_trigger(): frozenset(ids) for ids in selections}
+    result.emitted = set(result.selected)
+    result.outcome = AdvanceOutcome(acked=acked, failed=failed, rejected=rejected)
+    return result
 
 
 def test_it_is_stored_if_every_watcher_that_airflow_counts_has_emitted() -> None:
-    made = batch("ab", "b", "", acked=3)
+    stored_batch = batch("ab", "b", "", acked=3)
 
-    assert made.is_stored()
-    assert made.ids(selected=True) == ["a", "b"]
-    assert made.ids(selected=False) == ["c"]
+    assert stored_batch.is_stored()
+    assert stored_batch.ids(selected=True) == ["a", "b"]
+    assert stored_batch.ids(selected=False) == ["c"]
 
 
 def test_it_is_not_stored_if_airflow_has_not_taken_an_event_of_one_of_them() -> None:
-    made = batch("ab", "bc", acked=2)
-    made.emitted.pop()
+    stored_batch = batch("ab", "bc", acked=2)
+    stored_batch.emitted.pop()
 
-    assert not made.is_stored()
+    assert not stored_batch.is_stored()
 
 
 @pytest.mark.parametrize(("acked", "failed", "rejected"), [(1, 1, 0), (1, 0, 1), (3, 0, 0), (0, 0, 0)])
@@ -102,13 +102,13 @@ def test_it_is_not_stored_after_a_failure_or_if_a_watcher_has_selected_nothing(
 
 
 async def test_only_watchers_that_selected_something_must_remain() -> None:
-    made = batch("a", "", acked=2)
-    present, bystander = made.selected
+    stored_batch = batch("a", "", acked=2)
+    present, bystander = stored_batch.selected
     await bystander.cleanup()
-    assert made.is_stored()
+    assert stored_batch.is_stored()
 
     await present.cleanup()
-    assert not made.is_stored()
+    assert not stored_batch.is_stored()
 
 
 async def test_what_no_watcher_selects_is_left_to_its_lease(
@@ -130,7 +130,7 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
     bench: Workbench,
     triggerer: Triggerer,
     held_clock: FakeClock,
-    counted: Counted,
+    fake_stats: FakeStats,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     put(bench, 1)
@@ -146,8 +146,8 @@ async def test_a_message_that_match_fails_on_holds_up_nothing_and_ends_in_quaran
     assert bench.states == {"m1": "quarantined"}
     assert not triggerer.runner.triggers[number]["task"].done()
     assert caplog.text.count("message m1 was rejected: match (length(payload.n) == `1`) cannot") == 5
-    assert counted.totals["rejected"] == 5
-    assert counted.totals["emitted"] == 1
+    assert fake_stats.totals["rejected"] == 5
+    assert fake_stats.totals["emitted"] == 1
 
 
 async def test_the_id_of_a_message_that_no_watcher_takes_adds_no_line_to_the_log(
@@ -203,8 +203,8 @@ async def test_each_message_has_an_event_and_all_are_acknowledged_with_one_call(
     triggerer.start(event_trigger(per_message=True))
     await triggerer.work(15)
 
-    assert [[each["id"] for each in messages_of(payload)] for _, payload in triggerer.stored] == [
-        [each] for each in ids
+    assert [[content["id"] for content in messages_of(payload)] for _, payload in triggerer.stored] == [
+        [id_] for id_ in ids
     ]
     assert bench.states == {}
     assert bench.service.summary("orders")["counters"]["leases"] == 1
@@ -229,7 +229,7 @@ async def test_nothing_is_acknowledged_before_the_last_event_is_stored(
     triggerer.start(event_trigger(per_message=True))
     await held_clock.elapse(5)
     *first, last = triggerer.runner.events
-    triggerer.streams.confirm_persisted([each.persist_seq for each in first])
+    triggerer.streams.confirm_persisted([entry.persist_seq for entry in first])
     await held_clock.elapse(30)
     assert bench.states == dict.fromkeys(("m1", "m2", "m3"), "leased")
 

@@ -22,9 +22,9 @@ from airflow_provider_workflow.triggers.event_producer import CLOSING_SECONDS, M
 
 def ours(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [
-        (each.levelname, each.getMessage().split(":")[0])
-        for each in caplog.records
-        if each.name.startswith("airflow_provider_workflow.triggers")
+        (record.levelname, record.getMessage().split(":")[0])
+        for record in caplog.records
+        if record.name.startswith("airflow_provider_workflow.triggers")
     ]
 
 
@@ -56,13 +56,13 @@ async def test_what_somebody_has_to_fix_is_an_error_once_and_the_watcher_goes_on
     number = triggerer.start(event_trigger(inbox="later"))
     with caplog.at_level(logging.INFO):
         await triggerer.work(250)
-        asked = len(bench.service.requests)
+        request_count = len(bench.service.requests)
         bench.service.open_inbox("later")
         bench.service.put("later", {"n": 1}, ids=["a"])
         await triggerer.work(400)
 
     assert is_running(triggerer, number)
-    assert asked < 20
+    assert request_count < 20
     assert triggerer.stored_ids() == ["a"]
     assert [level for level, _ in ours(caplog)].count("ERROR") == 1
 
@@ -90,7 +90,7 @@ async def test_a_lease_is_used_whatever_its_inbox_is_like(
 ) -> None:
     messages = bench.service.store.messages
     attributes = {"inbox_attributes": {"status": status, "paused_reason": "subscribe_failed"}}
-    monkeypatch.setattr(messages, "lease", lambda *given: {**Messages.lease(messages, *given), **attributes})
+    monkeypatch.setattr(messages, "lease", lambda *args: {**Messages.lease(messages, *args), **attributes})
     bench.put("a")
     triggerer.start(event_trigger())
     await triggerer.work(30)
@@ -283,14 +283,14 @@ async def test_an_event_that_is_not_stored_in_time_acknowledges_nothing(
     assert bench.states == {"a": "available"}
 
 
-@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True])
 async def test_a_triggerer_that_stops_gives_back_what_was_not_stored_or_just_before(
-    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, stored: bool
+    bench: Workbench, triggerer: Triggerer, held_clock: FakeClock, is_stored: bool
 ) -> None:
     bench.put("a", "b")
     triggerer.start(event_trigger())
     await held_clock.elapse(LEASES)
-    if stored:
+    if is_stored:
         triggerer.store()
         await held_clock.settle()
     assert bench.states == {"a": "leased", "b": "leased"}
@@ -299,7 +299,7 @@ async def test_a_triggerer_that_stops_gives_back_what_was_not_stored_or_just_bef
     assert bench.states == {"a": "available", "b": "available"}
 
 
-async def stored(triggerer: Triggerer) -> None:
+async def store_first_events(triggerer: Triggerer) -> None:
     """Let the events of a first lease be stored."""
     await triggerer.clock.elapse(LEASES)
     triggerer.store()
@@ -311,7 +311,7 @@ async def test_an_acknowledgement_is_sent_some_seconds_after_the_event_is_stored
 ) -> None:
     bench.put("a", "b")
     triggerer.start(event_trigger())
-    await stored(triggerer)
+    await store_first_events(triggerer)
     await held_clock.elapse(DELAY - 1)
     assert bench.service.count("ack") == 0
 
@@ -326,7 +326,7 @@ async def test_an_acknowledgement_is_sent_again_after_a_transient_error(
     bench.put("a")
     bench.service.fault("status", operation="ack", status=503, times=3)
     triggerer.start(event_trigger())
-    await stored(triggerer)
+    await store_first_events(triggerer)
     counts = []
     for seconds in (DELAY, 5, 10, 20):
         await held_clock.elapse(seconds)
@@ -374,7 +374,7 @@ async def test_a_release_that_fails_is_left_to_the_end_of_the_lease(
     bench.service.fault("status", operation="release", status=503)
     watcher = triggerer.start(event_trigger())
     triggerer.start(event_trigger(match="id == 'other'"))
-    await stored(triggerer)
+    await store_first_events(triggerer)
     await triggerer.end(watcher)
     await held_clock.elapse(60)
 

@@ -23,8 +23,8 @@ from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.emulator.rules.queues import Messages
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.polling import InboxHealth, Waits
-from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, TimedEvent, nothing
+from tests.unit.fake_stats import FakeStats
 from tests.unit.workbench import INBOX, Workbench
 
 pytestmark = pytest.mark.usefixtures("fake_clock")
@@ -91,7 +91,7 @@ def test_the_pauses_reset_after_an_answer_and_another_series_is_logged_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     assert meet(health, fake_clock, FAULT, FAULT, None, FAULT, WRONG) == [5, 10, 5, 10]
-    logged = [each.levelname for each in caplog.records if each.name == log.name]
+    logged = [record.levelname for record in caplog.records if record.name == log.name]
     assert logged == ["WARNING", "INFO", "WARNING", "ERROR"]
 
 
@@ -100,7 +100,7 @@ def test_the_next_long_series_is_said_to_be_long_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     meet(health, fake_clock, *[FAULT] * 20, None, *[FAULT] * 20, None)
-    logged = [each.levelname for each in caplog.records if each.name == log.name]
+    logged = [record.levelname for record in caplog.records if record.name == log.name]
     assert logged == ["WARNING", "ERROR", "INFO"] * 2
 
 
@@ -117,7 +117,7 @@ def test_an_error_is_one_line_with_a_traceback_if_it_does_not_explain_itself(
 ) -> None:
     health.failed(error)
 
-    [record] = [each for each in caplog.records if each.name == log.name]
+    [record] = [entry for entry in caplog.records if entry.name == log.name]
     text = f"Inbox orders cannot be used until this is fixed: {cause}"
     assert (record.levelname, record.getMessage()) == ("ERROR", text)
     assert bool(record.exc_info) is not isinstance(error, AirflowException)
@@ -142,7 +142,7 @@ class Subclass(WorkflowInboxTrigger):
 
 
 def test_a_subclass_serializes_as_itself_with_all_its_arguments() -> None:
-    given = {
+    arguments = {
         "inbox": "orders",
         "workflow_conn_id": "other",
         "lease_limit": 7,
@@ -156,7 +156,7 @@ def test_a_subclass_serializes_as_itself_with_all_its_arguments() -> None:
         "alarm": {"alarmed_at": 1.0},
     }
 
-    assert Subclass(**given).serialize() == (f"{__name__}.Subclass", given)
+    assert Subclass(**arguments).serialize() == (f"{__name__}.Subclass", arguments)
 
 
 async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
@@ -177,7 +177,7 @@ async def test_a_lease_is_handed_over_whatever_its_inbox_is_like(
 ) -> None:
     messages = bench.service.store.messages
     deleting = {"inbox_attributes": {"status": "deleting"}}
-    monkeypatch.setattr(messages, "lease", lambda *given: {**Messages.lease(messages, *given), **deleting})
+    monkeypatch.setattr(messages, "lease", lambda *args: {**Messages.lease(messages, *args), **deleting})
     bench.put("a")
     bench.service.store.inboxes.get(bench.inbox_id).name = "\0\ud800"  # no database has it
     event = await fire(WorkflowInboxTrigger(bench.inbox_id, wake_on_events=False))
@@ -294,7 +294,7 @@ async def test_a_certificate_that_does_not_verify_is_left_to_the_task(
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    texts = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
+    texts = [record.getMessage() for record in caplog.records if record.name.endswith("triggers.inbox")]
     return [text for text in texts if "waiting for messages" not in text and " is active" not in text]
 
 
@@ -314,7 +314,7 @@ async def test_a_fault_that_passes_is_logged_once_and_survived(
 
     assert event["status"] == "leased"
     assert fake_clock.slept == [5, 10, 20]
-    assert [each.split(";")[0] for each in lines(caplog)] == [
+    assert [line.split(";")[0] for line in lines(caplog)] == [
         "Inbox orders is unreachable",
         "Inbox orders is reachable again",
     ]
@@ -331,7 +331,7 @@ async def test_a_wait_that_the_service_requests_is_waited_for_once_and_is_no_err
     assert event["status"] == "leased"
     assert fake_clock.slept == [1800]
     assert bench.service.count("lease") == 2
-    assert [each.levelname for each in caplog.records if "reachable" in each.getMessage()] == [
+    assert [record.levelname for record in caplog.records if "reachable" in record.getMessage()] == [
         "WARNING",
         "INFO",
     ]
@@ -377,7 +377,7 @@ async def test_a_fault_that_passes_is_survived_from_the_first_request_on(
 
     assert event["status"] == "leased"
     assert fake_clock.slept == [5, 10]
-    assert len([each for each in lines(caplog) if "unreachable" in each]) == 1
+    assert len([line for line in lines(caplog) if "unreachable" in line]) == 1
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
@@ -421,9 +421,9 @@ async def test_waiting_for_a_paused_inbox_names_the_reason_once(
     fake_clock.then(nothing, nothing, resume)
     with caplog.at_level(logging.INFO):
         assert (await fire(trigger(on_paused=on_paused)))["status"] == "leased"
-    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
-    assert said[1].startswith(f"Inbox 'orders' is paused ({reason}), and new events are dropped. What to do")
-    assert said[2:] == ["Inbox orders is active"]
+    texts = [record.getMessage() for record in caplog.records if record.name.endswith("triggers.inbox")]
+    assert texts[1].startswith(f"Inbox 'orders' is paused ({reason}), and new events are dropped. What to do")
+    assert texts[2:] == ["Inbox orders is active"]
 
 
 @pytest.mark.parametrize(
@@ -437,8 +437,8 @@ async def test_how_it_waits_is_logged_when_it_begins(
     with caplog.at_level(logging.INFO):
         await fire(trigger(wake_on_events=wakes))
 
-    said = [each.getMessage() for each in caplog.records if each.name.endswith("triggers.inbox")]
-    assert said[:1] == [f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}"]
+    texts = [record.getMessage() for record in caplog.records if record.name.endswith("triggers.inbox")]
+    assert texts[:1] == [f"Inbox orders at 127.0.0.1:{bench.service.port}: waiting for messages, {how}"]
 
 
 @pytest.mark.parametrize(
@@ -487,9 +487,9 @@ async def test_it_fires_for_a_paused_inbox_of_which_others_lease_messages(
     assert fake_clock.elapsed < 300
 
 
-async def test_a_trigger_counts_what_it_leases(bench: Workbench, counted: Counted) -> None:
+async def test_a_trigger_counts_what_it_leases(bench: Workbench, fake_stats: FakeStats) -> None:
     bench.put("a", "b")
     await fire(trigger())
 
-    assert counted.totals == {"leased": 2}
-    assert counted.tags == [{"inbox": INBOX, "conn_id": "workflow_default"}]
+    assert fake_stats.totals == {"leased": 2}
+    assert fake_stats.tags == [{"inbox": INBOX, "conn_id": "workflow_default"}]

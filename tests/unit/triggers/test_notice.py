@@ -23,8 +23,8 @@ from airflow_provider_workflow.triggers.notice import (
     NoticeSchedule,
     WorkflowInboxNoticeTrigger,
 )
-from tests.unit.counted import Counted
 from tests.unit.fake_clock import FakeClock, TimedEvent
+from tests.unit.fake_stats import FakeStats
 from tests.unit.flapping import Store
 from tests.unit.triggers.conftest import being_deleted
 from tests.unit.workbench import INBOX, Workbench
@@ -56,10 +56,10 @@ class Day:
     @property
     def pages(self) -> list[int]:
         """How many pages of the list were read, each time that any was."""
-        read = [each.at for each in self.bench.service.requests if each.operation == "list_messages"]
+        read = [request.at for request in self.bench.service.requests if request.operation == "list_messages"]
         return [len(list(group)) for _, group in groupby(read)]
 
-    def at(self, second: float, act: Callable[[], Any], *, told: bool = False) -> None:
+    def at(self, second: float, act: Callable[[], Any], *, is_announced: bool = False) -> None:
         """
         Let something happen.
 
@@ -72,7 +72,7 @@ class Day:
             except Exception as error:
                 # Not an exception that a watcher survives.
                 raise Over(error) from error
-            if told:
+            if is_announced:
                 self.wake_up.set()
 
         self.clock.at(self.clock.start + second, happen)
@@ -80,8 +80,8 @@ class Day:
     def ends(self, second: float) -> None:
         self.clock.at(self.clock.start + second, Mock(side_effect=Over))
 
-    def put(self, second: float, *ids: str, told: bool = True) -> None:
-        self.at(second, lambda: self.bench.put(*ids), told=told)
+    def put(self, second: float, *ids: str, is_announced: bool = True) -> None:
+        self.at(second, lambda: self.bench.put(*ids), is_announced=is_announced)
 
     @asynccontextmanager
     async def listen(self, client: Any, inbox_id: str, streams: int) -> AsyncIterator[TimedEvent | None]:
@@ -100,23 +100,23 @@ class Day:
 
     async def events(self, trigger: Any, until: float) -> list[tuple[float, Any]]:
         self.ends(until)
-        found: list[tuple[float, Any]] = []
+        events_of_trigger: list[tuple[float, Any]] = []
         async with aclosing(trigger.run()) as events:
             try:
                 async for event in events:
-                    found.append((self.second, event.payload))
+                    events_of_trigger.append((self.second, event.payload))
             except Over as over:
                 if over.args:
                     raise
-                return found
+                return events_of_trigger
         raise AssertionError("the watcher ended by itself")
 
 
 @pytest.fixture
 def day(bench: Workbench, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Day:
-    made = Day(bench, fake_clock)
-    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", made.listen)
-    return made
+    day_of_test = Day(bench, fake_clock)
+    monkeypatch.setattr("airflow_provider_workflow.client.event_stream.listen", day_of_test.listen)
+    return day_of_test
 
 
 def trigger(**arguments: Any) -> WorkflowInboxNoticeTrigger:
@@ -126,19 +126,19 @@ def trigger(**arguments: Any) -> WorkflowInboxNoticeTrigger:
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the trigger itself logged, but for how it waits, which it says once when it begins."""
     names = ("triggers.notice", "dispatch.lease")
-    told = [each for each in caplog.records if each.name.endswith(names)]
-    texts = [f"{each.levelname} {each.getMessage()}" for each in told]
+    records = [record for record in caplog.records if record.name.endswith(names)]
+    texts = [f"{record.levelname} {record.getMessage()}" for record in records]
     return [text for text in texts if "waiting for messages" not in text]
 
 
 @pytest.fixture(autouse=True)
-def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def info_log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
     return caplog
 
 
 @pytest.mark.parametrize(
-    ("listed", "due"),
+    ("groups", "due"),
     [
         (("a", "a", "ab", "a"), [0]),
         (("a", *["a"] * 12), [0, 60, 120]),
@@ -157,11 +157,11 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     ],
 )
 def test_a_notice_is_due_where_none_of_the_messages_had_one_and_each_minute(
-    fake_clock: FakeClock, listed: tuple[str, ...], due: list[int]
+    fake_clock: FakeClock, groups: tuple[str, ...], due: list[int]
 ) -> None:
     schedule = NoticeSchedule(renotify_seconds=60)
     seconds = []
-    for ids in listed:
+    for ids in groups:
         if schedule.is_due(frozenset(ids)):
             seconds.append(fake_clock.elapsed)
         fake_clock.advance(10)
@@ -175,22 +175,22 @@ async def test_a_rate_limit_of_an_hour_is_waited_for_and_is_no_alarm(bench: Work
     day.put(200, "a")
     events = await day.events(trigger(wake_on_events=False), until=4000)
 
-    at = [each.at for each in bench.service.requests if each.operation == "list_messages"]
-    limited_at = next(each.at for each in bench.service.requests if each.status == 429)
+    at = [request.at for request in bench.service.requests if request.operation == "list_messages"]
+    limited_at = next(request.at for request in bench.service.requests if request.status == 429)
     assert min(moment for moment in at if moment > limited_at) - limited_at >= 3600
     assert [payload["alarm"] for _, payload in events] == [False] * len(events)
     assert 3700 <= events[0][0] <= 3800, "once it is over, the message is announced"
 
 
 async def test_no_event_has_the_body_of_an_error(
-    bench: Workbench, day: Day, counted: Counted, said: pytest.LogCaptureFixture
+    bench: Workbench, day: Day, fake_stats: FakeStats, info_log: pytest.LogCaptureFixture
 ) -> None:
     body = {"errors": [{"code": "c", "detail": "d", "meta": {"full_details": "what-was-sent"}}]}
     bench.service.fault("status", operation="list_messages", status=403, json=body, times=None)
     events = await day.events(trigger(wake_on_events=False), until=600)
 
     assert [payload["alarm"] for _, payload in events] == [True]
-    assert "what-was-sent" not in f"{events}{counted.told}{said.text}"
+    assert "what-was-sent" not in f"{events}{fake_stats.calls}{info_log.text}"
 
 
 async def test_it_keeps_silent_while_there_is_nothing(bench: Workbench, day: Day) -> None:
@@ -237,16 +237,16 @@ async def test_notices_are_five_seconds_apart_however_fast_messages_come_and_go(
 
 async def test_a_stream_that_never_stops_causes_one_poll_a_second(bench: Workbench, day: Day) -> None:
     for number in range(1000):
-        day.at(number / 100, lambda: None, told=True)
+        day.at(number / 100, lambda: None, is_announced=True)
     await day.notices(trigger(), until=11)
 
     assert bench.service.count("list_messages") in (10, 11)
 
 
 async def test_new_messages_begin_the_intervals_of_polls_anew(bench: Workbench, day: Day) -> None:
-    day.put(1000, "a", told=False)
+    day.put(1000, "a", is_announced=False)
     first, *_ = await day.notices(trigger(wake_on_events=False, max_poll_interval=300), until=1300)
-    polls = [each.at - bench.service.requests[0].at for each in bench.service.requests]
+    polls = [request.at - bench.service.requests[0].at for request in bench.service.requests]
     after = [round(poll - first) for poll in polls if first < poll]
     assert after[:2] == [5, 15], (first, polls)
 
@@ -289,12 +289,12 @@ async def test_a_name_that_no_text_can_hold_ends_no_triggerer(
     assert r"Inbox orders\ud800\x00" in lines(caplog)[0]
 
 
-async def test_its_notices_are_counted(bench: Workbench, day: Day, counted: Counted) -> None:
+async def test_its_notices_are_counted(bench: Workbench, day: Day, fake_stats: FakeStats) -> None:
     bench.put("a")
     await day.notices(trigger(), until=70)
 
-    assert counted.totals == {"notices": 2}
-    assert counted.tags == [{"inbox": "orders", "conn_id": "workflow_default"}]
+    assert fake_stats.totals == {"notices": 2}
+    assert fake_stats.tags == [{"inbox": "orders", "conn_id": "workflow_default"}]
 
 
 async def test_in_a_triggerer_a_wrong_argument_is_the_one_error_that_it_survives() -> None:
@@ -309,7 +309,7 @@ async def test_of_a_longer_list_ten_pages_are_read_and_there_is_a_notice_a_minut
     bench.put(*[f"m{number:02}" for number in range(100)])
     bench.service.store.messages.lease(bench.inbox_id, 3600, 100)
     for second in range(1, 100):
-        day.at(second, lambda: None, told=True)
+        day.at(second, lambda: None, is_announced=True)
 
     notices = await day.notices(trigger(), until=250)
     assert (len(notices), notices[0]) == (5, 0)
@@ -369,9 +369,9 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
 
     assert len(notices) == 1, "an alarm"
     assert 60 <= notices[0] < 300
-    said = [line for line in lines(caplog) if not line.startswith("INFO")]
-    assert [line.split()[0] for line in said] == ["ERROR", "ERROR"], "at once, and after five minutes"
-    assert all(cause in line for line in said)
+    problems = [line for line in lines(caplog) if not line.startswith("INFO")]
+    assert [line.split()[0] for line in problems] == ["ERROR", "ERROR"], "at once, and after five minutes"
+    assert all(cause in line for line in problems)
     assert len(bench.service.requests) < 400
     assert bench.service.client_secret not in caplog.text
     assert max(day.clock.slept) <= 60, "it is usable within a minute again"
@@ -410,7 +410,9 @@ async def test_there_is_an_alarm_though_the_messages_cannot_be_listed(
     assert 160 <= second < 300
 
 
-async def test_a_gauge_is_0_while_the_source_is_silent(bench: Workbench, day: Day, counted: Counted) -> None:
+async def test_a_gauge_is_0_while_the_source_is_silent(
+    bench: Workbench, day: Day, fake_stats: FakeStats
+) -> None:
     inboxes = bench.service.store.inboxes
     day.at(100, lambda: inboxes.force(bench.inbox_id, "paused", "authentication"))
     day.at(1000, lambda: inboxes.force(bench.inbox_id, "active"))
@@ -418,8 +420,10 @@ async def test_a_gauge_is_0_while_the_source_is_silent(bench: Workbench, day: Da
     day.at(3000, lambda: inboxes.delete(bench.inbox_id))
     await day.notices(trigger(), until=4000)
 
-    told = [(value, tags["inbox"]) for name, value, tags in counted.told if name == "workflow.inbox.active"]
-    assert [each for each, _ in groupby(told)] == [(1, INBOX), (0, INBOX), (1, INBOX), (0, INBOX)]
+    values = [
+        (value, tags["inbox"]) for name, value, tags in fake_stats.calls if name == "workflow.inbox.active"
+    ]
+    assert [value for value, _ in groupby(values)] == [(1, INBOX), (0, INBOX), (1, INBOX), (0, INBOX)]
 
 
 @pytest.mark.parametrize(("sound_seconds", "alarms"), [(3000, 1), (4000, 2)])
@@ -519,7 +523,7 @@ async def test_a_watcher_of_a_sound_inbox_asks_no_store(bench: Workbench, day: D
 async def test_the_state_is_read_at_random_moments(bench: Workbench, day: Day) -> None:
     """A fixed rhythm could always meet an inbox that pauses and resumes in step in the same state."""
     await day.notices(trigger(max_poll_interval=3600, poll_interval=3600), until=3600)
-    read = [each.at for each in bench.service.requests if each.operation == "list_inboxes"]
+    read = [request.at for request in bench.service.requests if request.operation == "list_inboxes"]
     intervals = [later - sooner for sooner, later in pairwise(read)]
 
     assert all(20 <= interval <= 56 for interval in intervals)

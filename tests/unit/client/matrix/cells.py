@@ -18,9 +18,9 @@ import pytest
 
 from airflow_provider_workflow.client import errors
 from airflow_provider_workflow.client.tokens import AccessToken, token_key
-from tests.traces import told
+from tests.traces import secrets_in
 from tests.unit.client.calls import OPERATIONS, make
-from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.client.scripted_server import Script, ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, StepsSender
 
 ATTEMPTS = 5
@@ -48,14 +48,14 @@ REPEATED_BY_AIOHTTP = frozenset({"GET", "PUT", "DELETE"})
 """Methods that aiohttp itself sends once more when a connection breaks (RFC 9110, section 9.2.2)."""
 
 
-def check(found: Mapping[str, str]) -> None:
+def check(complaints: Mapping[str, str]) -> None:
     """Fail with what is wrong, by cell; nothing may be."""
-    if wrong := {cell: complaint for cell, complaint in found.items() if complaint}:
+    if wrong := {cell: complaint for cell, complaint in complaints.items() if complaint}:
         lines = (f"  {cell}: {complaint}" for cell, complaint in wrong.items())
-        pytest.fail("\n".join((f"{len(wrong)} of {len(found)} cells are wrong:", *lines)), pytrace=False)
+        pytest.fail("\n".join((f"{len(wrong)} of {len(complaints)} cells are wrong:", *lines)), pytrace=False)
 
 
-def repeated(name: str) -> int:
+def attempts_of(name: str) -> int:
     """How often a call is sent where each attempt may have had its effect."""
     return 1 if name in SENT_ONCE else ATTEMPTS
 
@@ -103,21 +103,23 @@ class Expected:
         error = outcome.error
         if type(error) is not self.kind:
             return f"{self.kind.__name__} was due, not {error!r} (value: {str(outcome.value)[:100]})"
-        found = [f"{part!r} is not in {str(error)!r}" for part in self.says if part not in str(error)]
+        complaints = [f"{part!r} is not in {str(error)!r}" for part in self.says if part not in str(error)]
         if not str(error).isprintable():
-            found.append(f"no single line: {str(error)!r}")
-        found += [f"secrets are shown by {place}" for place in told(error, SECRETS)]
-        heads = [each.splitlines()[0].decode() for each in (*outcome.requests, *outcome.token_requests)]
-        found += [f"a secret is in {head!r}" for head in heads if any(each in head for each in SECRETS)]
-        sent, tokens = by(outcome.kind, self.sent), by(outcome.kind, self.tokens)
-        if outcome.sent != sent:
-            found.append(f"sent {outcome.sent} times and not {sent}")
+            complaints.append(f"no single line: {str(error)!r}")
+        complaints += [f"secrets are shown by {place}" for place in secrets_in(error, SECRETS)]
+        heads = [request.splitlines()[0].decode() for request in (*outcome.requests, *outcome.token_requests)]
+        complaints += [
+            f"a secret is in {head!r}" for head in heads if any(secret in head for secret in SECRETS)
+        ]
+        requests, tokens = by(outcome.kind, self.sent), by(outcome.kind, self.tokens)
+        if outcome.sent != requests:
+            complaints.append(f"sent {outcome.sent} times and not {requests}")
         if len(outcome.token_requests) != tokens:
-            found.append(f"{len(outcome.token_requests)} tokens were asked for and not {tokens}")
+            complaints.append(f"{len(outcome.token_requests)} tokens were asked for and not {tokens}")
         for name, value in self.has.items():
             if getattr(error, name) != value:
-                found.append(f"{name} is {getattr(error, name)!r} and not {value!r}")
-        return "; ".join(found)
+                complaints.append(f"{name} is {getattr(error, name)!r} and not {value!r}")
+        return "; ".join(complaints)
 
 
 class Service(ScriptedServer):

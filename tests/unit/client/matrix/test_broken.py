@@ -25,11 +25,11 @@ from tests.unit.client.matrix.cells import (
     Expected,
     Outcome,
     Service,
+    attempts_of,
     by,
     check,
-    repeated,
 )
-from tests.unit.client.scripted import Script, answer
+from tests.unit.client.scripted_server import Script, answer
 from tests.unit.client.senders import SENDERS
 
 PATIENCE = 0.5
@@ -85,10 +85,10 @@ LINES: dict[str, Script] = {
 """How a connection ends after the service read the request."""
 
 
-def sent_by(kind: str, name: str, title: str) -> int:
+def requests_of(kind: str, name: str, title: str) -> int:
     """How often a call is sent; aiohttp sends some of them twice without asking."""
     again = kind == "aiohttp" and title in BROKEN and make(name).method in REPEATED_BY_AIOHTTP
-    return repeated(name) * (2 if again else 1)
+    return attempts_of(name) * (2 if again else 1)
 
 
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages", "acknowledge_messages", "delete_inbox"])
@@ -100,12 +100,12 @@ def test_a_call_whose_answer_broke_off_may_have_had_its_effect(
     monkeypatch.setenv("HTTP_PROXY", service.url)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     lost = f"the connection to {host}:{service.port} was lost: "
-    found = {}
+    complaints = {}
     for title, script in LINES.items():
         outcome = service.play(kind, name, script, base_url=f"http://{host}:{service.port}")
-        due = Expected(errors.TransportError, (lost,), sent_by(kind, name, title), has={"sent": True})
-        found[title] = due.complaint(outcome)
-    check(found)
+        due = Expected(errors.TransportError, (lost,), requests_of(kind, name, title), has={"sent": True})
+        complaints[title] = due.complaint(outcome)
+    check(complaints)
 
 
 CHUNK = b"1\r\n \r\n"
@@ -188,9 +188,9 @@ def test_the_tunnel_of_a_proxy_is_limited_and_nothing_was_sent_through_it(
 def test_a_call_that_found_nobody_was_not_sent_and_is_tried_again(
     kind: str, service: Service, closed_port: int
 ) -> None:
-    whom = f"127.0.0.1:{closed_port}"
-    outcome = service.play(kind, "lease_messages", b"", base_url=f"http://{whom}")
-    due = Expected(errors.TransportError, (f"{whom} cannot be reached: ",), 0, has={"sent": False})
+    address = f"127.0.0.1:{closed_port}"
+    outcome = service.play(kind, "lease_messages", b"", base_url=f"http://{address}")
+    due = Expected(errors.TransportError, (f"{address} cannot be reached: ",), 0, has={"sent": False})
     check({"nobody listens": due.complaint(outcome)})
     assert len(outcome.naps) == by(kind, ATTEMPTS) - 1
 
@@ -205,7 +205,7 @@ OF_EACH_READER = (
 def complaint(name: str, outcome: Outcome, *says: str) -> str:
     """What is wrong with a call whose answer is not to be believed, and which may have had its effect."""
     due = Expected(
-        errors.TransportError, (name, *says), repeated(name), has={"sent": True, "permanent": False}
+        errors.TransportError, (name, *says), attempts_of(name), has={"sent": True, "permanent": False}
     )
     return due.complaint(outcome)
 
@@ -222,19 +222,23 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", OF_EACH_READER)
 def test_what_is_no_json_or_json_of_another_kind_is_no_answer(name: str, service: Service) -> None:
-    found = {}
+    complaints = {}
     for title, (body, content_type) in UNREADABLE.items():
         outcome = service.play(STEPS, name, answer(200, body, {"Content-Type": content_type}))
-        found[title] = complaint(name, outcome, "status 200", f"not JSON ({content_type}, {len(body)} bytes)")
+        complaints[title] = complaint(
+            name, outcome, "status 200", f"not JSON ({content_type}, {len(body)} bytes)"
+        )
     other = b'{"something": "else"}' if isinstance(GOOD[name], list) else b'[{"id": 1}]'
     for body in (b"null", b"0", b'"text"', b"[null]", b"[[]]", b'[{"id": {}}]', other):
         outcome = service.play(STEPS, name, answer(200, body))
-        found[body.decode()] = complaint(name, outcome, "the answer with status 200 has a body that is not ")
-    check(found)
+        complaints[body.decode()] = complaint(
+            name, outcome, "the answer with status 200 has a body that is not "
+        )
+    check(complaints)
 
 
 def without(value: dict[str, Any], field: str) -> dict[str, Any]:
-    return {key: each for key, each in value.items() if key != field}
+    return {key: item for key, item in value.items() if key != field}
 
 
 WRONG_FIELDS: dict[str, list[Any]] = {
@@ -279,13 +283,13 @@ WRONG_FIELDS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
 def test_an_answer_without_what_callers_rely_on_is_none(name: str, service: Service) -> None:
-    found = {}
+    complaints = {}
     for body in WRONG_FIELDS[name]:
         outcome = service.play(STEPS, name, answer(200, body))
-        found[json.dumps(body)] = complaint(
+        complaints[json.dumps(body)] = complaint(
             name, outcome, "the answer with status 200 has a body that is not "
         )
-    check(found)
+    check(complaints)
 
 
 def test_an_answer_without_a_value_needs_no_body(service: Service) -> None:

@@ -17,7 +17,7 @@ from airflow_provider_workflow.client.answers import request_of
 from tests.unit.client import certificates
 from tests.unit.client.calls import SOME_ID, make
 from tests.unit.client.matrix.cells import ATTEMPTS, Expected, Outcome, Service, by, check, good
-from tests.unit.client.scripted import ScriptedServer, answer
+from tests.unit.client.scripted_server import ScriptedServer, answer
 from tests.unit.client.senders import SENDERS, SyncSender
 
 IDENTITIES: dict[str, list[bytes]] = {
@@ -57,17 +57,17 @@ def locations(elsewhere: ScriptedServer) -> dict[str, tuple[bytes, str]]:
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages"])
 @pytest.mark.parametrize("kind", SENDERS)
 def test_no_redirect_is_followed(kind: str, name: str, service: Service, elsewhere: ScriptedServer) -> None:
-    found = {}
+    complaints = {}
     for status in (300, 301, 302, 303, 304, 305, 307, 308):
         for title, (location, says) in locations(elsewhere).items():
             head = b"HTTP/1.1 %d Any\r\nContent-Length: 0\r\nLocation: " % status
             outcome = service.play(kind, name, head + location + b"\r\n\r\n")
             texts = (f"{request_of(name)} was answered with {status}: it {says}", "configure the final URL")
             due = Expected(errors.WorkflowAPIError, texts, 1, has={"status": status})
-            found[f"{status}, {title}"] = due.complaint(outcome)
+            complaints[f"{status}, {title}"] = due.complaint(outcome)
             assert "pw" not in str(outcome.error)
     assert elsewhere.connections == 0
-    check(found)
+    check(complaints)
 
 
 @pytest.mark.parametrize("kind", SENDERS)
@@ -108,8 +108,12 @@ def test_the_next_page_comes_from_the_connections_own_host(
         answer(200, wanted),
     )
     with closing(SyncSender(service.settings())) as sender:
-        found = sender.run(LISTINGS[listing])
-    assert [inbox["id"] for inbox in found] == ["0", "1", "2"] if listing != "a name" else found == wanted
+        answer_of_listing = sender.run(LISTINGS[listing])
+    assert (
+        [inbox["id"] for inbox in answer_of_listing] == ["0", "1", "2"]
+        if listing != "a name"
+        else answer_of_listing == wanted
+    )
     assert len(service.requests) == (3 if listing == "a name" else 2)
     assert (b"cursor=more " if listing == "messages" else b"offset=2") in service.requests[1].splitlines()[0]
     assert elsewhere.connections == 0
@@ -117,7 +121,7 @@ def test_the_next_page_comes_from_the_connections_own_host(
 
 def headers(outcome: Outcome) -> list[list[bytes]]:
     """The ``Authorization`` headers of each request."""
-    return [re.findall(rb"(?im)^authorization: (.*?)\r$", each) for each in outcome.requests]
+    return [re.findall(rb"(?im)^authorization: (.*?)\r$", request) for request in outcome.requests]
 
 
 def authorized(outcome: Outcome, name: str) -> str:
@@ -171,12 +175,12 @@ def test_a_proxy_that_is_away_means_that_nothing_was_sent(
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Service, str]]]:
     """Servers with a certificate each, and the file that makes a client trust it."""
-    made = {}
+    servers = {}
     with ExitStack() as running:
         for name, days in {"good": (-1, 1), "expired": (-2, -1)}.items():
             context, trusted = certificates.make(tmp_path_factory.mktemp("authority"), days)
-            made[name] = (running.enter_context(Service(tls=context)), str(trusted))
-        yield made
+            servers[name] = (running.enter_context(Service(tls=context)), str(trusted))
+        yield servers
 
 
 CASES = {

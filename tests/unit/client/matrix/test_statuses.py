@@ -21,10 +21,10 @@ from tests.unit.client.matrix.cells import (
     Expected,
     Outcome,
     Service,
+    attempts_of,
     check,
-    repeated,
 )
-from tests.unit.client.scripted import answer
+from tests.unit.client.scripted_server import answer
 from tests.unit.client.senders import SENDERS
 from tests.unit.fake_clock import FakeClock
 
@@ -107,13 +107,13 @@ def expected(name: str, status: int, shape: Shape) -> Expected:
     renewed = name not in WITHOUT_ACCESS_TOKEN and refuses_the_token(status, shape)
     busy = kind is errors.ServerError
     # With the token, with a new one, and with that again after a moment.
-    sent = 3 if renewed else ATTEMPTS if status == 429 else repeated(name) if busy else 1
+    requests = 3 if renewed else ATTEMPTS if status == 429 else attempts_of(name) if busy else 1
     says = (
         f"{request_of(name)} was answered with {status}",
         shape.code or "",
         shape.detail or phrase(status),
     )
-    return Expected(kind, says, sent, 1 if renewed else 0, has)
+    return Expected(kind, says, requests, 1 if renewed else 0, has)
 
 
 def kind_of(name: str, status: int, shape: Shape) -> type[errors.WorkflowError]:
@@ -146,20 +146,20 @@ def refuses_the_token(status: int, shape: Shape) -> bool:
 
 
 def phrase(status: int) -> str:
-    return HTTPStatus(status).phrase if status in {each.value for each in HTTPStatus} else ""
+    return HTTPStatus(status).phrase if status in {known.value for known in HTTPStatus} else ""
 
 
 def complaints(
     service: Service, kind: str, name: str, statuses: Iterable[int], shapes: Iterable[str]
 ) -> dict[str, str]:
     """What is wrong with each cell."""
-    found = {}
+    complaints_of_cells = {}
     for status in statuses:
         for title in shapes:
             shape = {**SHAPES, **ODD_SHAPES}[title]
             outcome = service.play(kind, name, shape.answer(status))
-            found[f"{status}, {title}"] = expected(name, status, shape).complaint(outcome)
-    return found
+            complaints_of_cells[f"{status}, {title}"] = expected(name, status, shape).complaint(outcome)
+    return complaints_of_cells
 
 
 @pytest.mark.specification("11.3 401, 403, 409, 429, 503, 504", "11.3 500")
@@ -183,14 +183,16 @@ def test_each_sender_passes_an_error_on_whole(kind: str, service: Service) -> No
 
 @pytest.mark.parametrize("name", ["get_inbox", "lease_messages"])
 def test_what_is_wrong_with_the_token_endpoint_is_said_of_it(name: str, service: Service) -> None:
-    found = {}
+    complaints_of_cells = {}
     for status in (*STATUSES, *OTHER_STATUSES):
         for title, shape in SHAPES.items():
             outcome = service.play(STEPS, name, b"", token=shape.answer(status), warm=False)
             due = expected("app_token", status, shape)
             # Asked for as often as any token, and nothing is sent without one.
-            found[f"{status}, {title}"] = replace(due, sent=0, tokens=due.sent).complaint(outcome)
-    check(found)
+            complaints_of_cells[f"{status}, {title}"] = replace(due, sent=0, tokens=due.sent).complaint(
+                outcome
+            )
+    check(complaints_of_cells)
 
 
 EPOCH = 2_000_000_000
@@ -250,10 +252,10 @@ FORMS: dict[str, tuple[dict[str, str], float | None]] = {
 def complaint(name: str, status: int, seconds: float | None, outcome: Outcome) -> str:
     """What is wrong with what came of a call that is told the same every time."""
     is_too_long = seconds is not None and seconds > LONGEST
-    sent = 1 if is_too_long else ATTEMPTS if status == 429 else repeated(name)
+    attempts = 1 if is_too_long else ATTEMPTS if status == 429 else attempts_of(name)
     kind = errors.RateLimitError if status == 429 else errors.ServerError
-    due = Expected(kind, (), sent, has={"retry_after": seconds})
-    least, waited = (seconds or 0) * (sent - 1), sum(outcome.naps)
+    due = Expected(kind, (), attempts, has={"retry_after": seconds})
+    least, waited = (seconds or 0) * (attempts - 1), sum(outcome.naps)
     is_right = least - 0.001 <= waited <= least + BACKOFF
     return due.complaint(outcome) or ("" if is_right else f"waited {waited} s, and was asked for {least}")
 
@@ -263,13 +265,13 @@ def complaint(name: str, status: int, seconds: float | None, outcome: Outcome) -
 def test_a_service_that_is_busy_is_given_the_time_that_it_asks_for_whatever_our_clock_shows(
     name: str, service: Service
 ) -> None:
-    found = {}
+    complaints_of_cells = {}
     for status in (429, 503):
         for title, (headers, seconds) in FORMS.items():
             reply = answer(status, b"", {"Date": http_date(0), **headers})
             outcome = service.play(STEPS, name, reply)
-            found[f"{status}, {title}"] = complaint(name, status, seconds, outcome)
-    check(found)
+            complaints_of_cells[f"{status}, {title}"] = complaint(name, status, seconds, outcome)
+    check(complaints_of_cells)
 
 
 @pytest.mark.parametrize("ahead", [-3600, 3600], ids=["an hour slow", "an hour fast"])

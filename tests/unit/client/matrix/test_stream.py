@@ -20,7 +20,7 @@ from tests.unit.client.matrix.cells import check
 from tests.unit.client.matrix.test_broken import BROKEN, LINES
 from tests.unit.client.matrix.test_elsewhere import elsewhere, locations
 from tests.unit.client.matrix.test_statuses import SHAPES, STATUSES
-from tests.unit.client.scripted import Script, ScriptedServer, answer
+from tests.unit.client.scripted_server import Script, ScriptedServer, answer
 from tests.unit.fake_clock import FakeClock
 
 __all__ = ["elsewhere"]
@@ -32,7 +32,7 @@ SPREAD = 1.25
 
 
 @dataclass(frozen=True)
-class Heard:
+class StreamOutcome:
     """What a listener saw of a stream until it was first left alone, for ``pause`` seconds."""
 
     port: int
@@ -41,17 +41,17 @@ class Heard:
     sent: int
     text: str
 
-    def complaint(self, pause: float, says: str, sent: int = 1) -> str:
+    def complaint(self, pause: float, says: str, requests: int = 1) -> str:
         complaints = {
             "it rang": self.rang,
             f"left alone for {self.pause} s and not {pause}": not pause <= self.pause <= pause * SPREAD,
-            f"{self.sent} requests, and not {sent}": self.sent != sent,
+            f"{self.sent} requests, and not {requests}": self.sent != requests,
             f"{says!r} is not in {self.text!r}": says not in self.text,
         }
         return "; ".join(text for text, is_so in complaints.items() if is_so)
 
 
-Hear = Callable[..., Awaitable[Heard]]
+Hear = Callable[..., Awaitable[StreamOutcome]]
 
 
 @pytest.fixture
@@ -62,13 +62,13 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
     With the answer of the token endpoint it has no token before.
     """
 
-    async def once(script: Script, token: Script | None = None) -> Heard:
+    async def once(script: Script, token: Script | None = None) -> StreamOutcome:
         caplog.clear()
         caplog.set_level(logging.DEBUG, "airflow_provider_workflow.client.event_stream")
-        left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
         async def meanwhile(seconds: float) -> None:
-            left.set_result(seconds)
+            future.set_result(seconds)
             await asyncio.Event().wait()
 
         tokens, fake = TokenCache(), FakeClock()
@@ -82,41 +82,41 @@ def hear(caplog: pytest.LogCaptureFixture) -> Hear:
             async with shared_session(settings.tls(), 10) as session:
                 client = AsyncWorkflowClient(settings, session, tokens=tokens)
                 async with listen(client, f"{SOME_ID}\n", streams=1) as bell:
-                    pause = await asyncio.wait_for(left, LONG)
+                    pause = await asyncio.wait_for(future, LONG)
                     rang = bell is not None and bell.is_set()
             assert f"{SOME_ID}\n" not in caplog.text
-            return Heard(service.port, rang, pause, len(service.requests), caplog.text)
+            return StreamOutcome(service.port, rang, pause, len(service.requests), caplog.text)
 
     return once
 
 
 async def test_a_status_of_the_service_leaves_the_stream_alone_for_as_long_as_it_deserves(hear: Hear) -> None:
-    found = {}
+    complaints = {}
     for status in STATUSES:
         for title, shape in SHAPES.items():
-            heard = await hear(shape.answer(status))
+            outcome = await hear(shape.answer(status))
             soon = status == 429 or status >= 500
             pause = SHORTLY if soon else FIVE_MINUTES
             says = f"The request for the event stream was answered with {status}"
-            found[f"{status}, {title}"] = heard.complaint(pause, says)
-    check(found)
+            complaints[f"{status}, {title}"] = outcome.complaint(pause, says)
+    check(complaints)
 
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_the_time_that_a_busy_service_asks_for_is_given_to_it(status: int, hear: Hear) -> None:
     says = f"The request for the event stream was answered with {status}"
     for seconds, pause in (("30", 30), ("0", SHORTLY)):
-        heard = await hear(answer(status, b"", {"Retry-After": seconds}))
-        assert not heard.complaint(pause, says)
+        outcome = await hear(answer(status, b"", {"Retry-After": seconds}))
+        assert not outcome.complaint(pause, says)
 
 
 async def test_a_line_that_breaks_is_tried_again_soon(hear: Hear) -> None:
-    found = {}
+    complaints = {}
     for title in (*BROKEN, "no HTTP at all", "a header without an end", "a thousand headers"):
-        heard = await hear(LINES[title])
-        says = f"the connection to 127.0.0.1:{heard.port} was lost"
-        found[title] = heard.complaint(SHORTLY, says, 2 if title in BROKEN else 1)
-    check(found)
+        outcome = await hear(LINES[title])
+        says = f"the connection to 127.0.0.1:{outcome.port} was lost"
+        complaints[title] = outcome.complaint(SHORTLY, says, 2 if title in BROKEN else 1)
+    check(complaints)
 
 
 NO_STREAM = {
@@ -137,31 +137,31 @@ NO_STREAM = {
 
 
 async def test_what_is_no_event_stream_is_left_alone_for_five_minutes(hear: Hear) -> None:
-    found = {}
+    complaints = {}
     for title, script in NO_STREAM.items():
-        heard = await hear(script)
-        found[title] = heard.complaint(FIVE_MINUTES, "and no event stream")
-    check(found)
+        outcome = await hear(script)
+        complaints[title] = outcome.complaint(FIVE_MINUTES, "and no event stream")
+    check(complaints)
 
 
 async def test_no_redirect_is_followed(hear: Hear, elsewhere: ScriptedServer) -> None:
-    found = {}
+    complaints = {}
     for title, (location, says) in locations(elsewhere).items():
         head = b"HTTP/1.1 307 Any\r\nContent-Length: 0\r\nLocation: "
-        heard = await hear(head + location + b"\r\n\r\n")
-        found[title] = heard.complaint(FIVE_MINUTES, says)
+        outcome = await hear(head + location + b"\r\n\r\n")
+        complaints[title] = outcome.complaint(FIVE_MINUTES, says)
     assert elsewhere.connections == 0
-    check(found)
+    check(complaints)
 
 
 async def test_without_a_token_the_stream_is_not_requested(hear: Hear) -> None:
-    found = {}
+    complaints = {}
     for status in STATUSES:
-        heard = await hear(b"", token=answer(status))
+        outcome = await hear(b"", token=answer(status))
         pause = SHORTLY if status == 429 or status >= 500 else FIVE_MINUTES
         says = f"The request for an access token was answered with {status}"
-        found[str(status)] = heard.complaint(pause, says, sent=0)
-    check(found)
+        complaints[str(status)] = outcome.complaint(pause, says, requests=0)
+    check(complaints)
 
 
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -169,6 +169,6 @@ STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 @pytest.mark.parametrize("body", [b"", b"\x00" * 1000 + b"data: \xff\xfe\n\n", b"data: {}\n\n" * 100])
 async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(body: bytes, hear: Hear) -> None:
-    heard = await hear(lambda connection: connection.sendall(STREAM_HEAD + body))
-    assert heard.rang
-    assert heard.pause <= SHORTLY * SPREAD
+    outcome = await hear(lambda connection: connection.sendall(STREAM_HEAD + body))
+    assert outcome.rang
+    assert outcome.pause <= SHORTLY * SPREAD

@@ -11,37 +11,37 @@ from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.observers import metrics
 
 
-class Counted:
+class FakeStats:
     """Takes metrics as Airflow's Stats does."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, float, dict[str, str]]] = []
+        self.calls: list[tuple[str, float, dict[str, str]]] = []
 
     def incr(self, stat: str, count: int = 1, rate: float = 1, *, tags: Any = None) -> None:
-        self.told.append((stat, count, dict(tags)))
+        self.calls.append((stat, count, dict(tags)))
 
     def gauge(
         self, stat: str, value: float, rate: float = 1, delta: bool = False, *, tags: Any = None
     ) -> None:
-        self.told.append((stat, value, dict(tags)))
+        self.calls.append((stat, value, dict(tags)))
 
     @property
     def totals(self) -> dict[str, float]:
         """The sum of each counter, without the beginning that they share."""
         totals: Counter[str] = Counter()
-        for name, value, _ in self.told:
+        for name, value, _ in self.calls:
             if (last := name.rpartition(".")[2]) not in metrics.GAUGES:
                 totals[last] += int(value)
         return dict(totals)
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        return [dict(each) for each in dict.fromkeys(tuple(tags.items()) for _, _, tags in self.told)]
+        return [dict(items) for items in dict.fromkeys(tuple(tags.items()) for _, _, tags in self.calls)]
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+def fake_stats(monkeypatch: pytest.MonkeyPatch) -> FakeStats:
     """What is told to Airflow's Stats in a test."""
-    fake = Counted()
+    fake = FakeStats()
     monkeypatch.setattr(airflow_internals, "stats", lambda: fake)
     return fake

@@ -46,7 +46,7 @@ def start(message_id: str, inbox_id: str, **more: Any) -> str:
     return run_id
 
 
-class Burying:
+class DeadLetterRuns:
     """
     Starts runs of dead-letter DAGs, and looks at the runs of others.
 
@@ -96,8 +96,8 @@ class Burying:
     def backdate(self, dag_id: str, run_id: str, age: timedelta) -> None:
         """Let a run be that old."""
         with create_session() as session:
-            found = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-            for run in session.scalars(found):
+            query = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+            for run in session.scalars(query):
                 run.run_after = datetime.now(UTC) - age
 
     def replays(self, dag_id: str = "handle") -> dict[str, dict[str, Any]]:
@@ -106,10 +106,10 @@ class Burying:
 
 
 @pytest.fixture
-def buried(database: Database) -> Burying:
+def dead_letter_runs(database: Database) -> DeadLetterRuns:
     """With a listener, of connections and inboxes that are known at run time, which names ``dead``."""
     database.add_dag("dead")
     database.add_dag("handle")
     known_later = dict.fromkeys(("inbox", "workflow_conn_id"), "{{ var.value.later }}")
     database.deploy(listening("any_inbox", **known_later, trigger_dag_id="handle", dead_letter_dag_id="dead"))
-    return Burying(database)
+    return DeadLetterRuns(database)
