@@ -75,14 +75,14 @@ def run(*, quick: bool) -> list[Row]:
     return rows
 
 
-def work_rows(what: str, works: list[Work]) -> list[Row]:
+def work_rows(title: str, works: list[Work]) -> list[Row]:
     """What one DAG run took."""
     return [
-        alone(f"{what}: time per DAG run", "ms", [work.seconds / work.count * 1000 for work in works]),
+        alone(f"{title}: time per DAG run", "ms", [work.seconds / work.count * 1000 for work in works]),
         alone(
-            f"{what}: CPU of the task per DAG run", "ms", [work.used / work.count * 1000 for work in works]
+            f"{title}: CPU of the task per DAG run", "ms", [work.used / work.count * 1000 for work in works]
         ),
-        alone(f"{what}: memory that the task grows by", "MB", [work.grown for work in works]),
+        alone(f"{title}: memory that the task grows by", "MB", [work.grown for work in works]),
     ]
 
 
@@ -96,10 +96,10 @@ def _watched(count: int, size: Size) -> list[Row]:
             meter = Meter({TRIGGERS: cpu_of(lambda: [runner])})
             seconds = [_noticed(service, airflow, number) for number in spread(size.samples, count)]
             share = meter.window().share(TRIGGERS)
-    what = f"inboxes watched: {count}"
+    title = f"inboxes watched: {count}"
     return [
-        alone(f"{what}: put to DAG run of the asset queued", "s", seconds),
-        alone(f"{what}: share of one core, a message every {APART_SECONDS:g} s", "%", [share]),
+        alone(f"{title}: put to DAG run of the asset queued", "s", seconds),
+        alone(f"{title}: share of one core, a message every {APART_SECONDS:g} s", "%", [share]),
     ]
 
 

@@ -56,8 +56,8 @@ def run(*, quick: bool) -> list[Row]:
                 "queue": lambda: sqs.send(queue, {"number": 1}),
             }
             ways = {
-                name: partial(seconds_until_queued, airflow, f"{name}_target", put)
-                for name, put in puts.items()
+                name: partial(seconds_until_queued, airflow, f"{name}_target", put_message)
+                for name, put_message in puts.items()
             }
             return rows(in_turns(ways, QUICK_ROUNDS if quick else ROUNDS, REST_SECONDS))
 
@@ -66,7 +66,7 @@ def rows(samples: Mapping[str, Sequence[float]]) -> list[Row]:
     """Each way of ours beside the floor, and beside the sensor of SQS."""
     return [
         compared(
-            f"put to DAG run queued: {shown}",
+            f"put to DAG run queued: {label}",
             "s",
             samples[name],
             beside,
@@ -74,11 +74,11 @@ def rows(samples: Mapping[str, Sequence[float]]) -> list[Row]:
             at_most=AT_MOST[other],
         )
         for other, beside in BESIDE.items()
-        for name, shown in OURS.items()
+        for name, label in OURS.items()
     ]
 
 
-def seconds_until_queued(airflow: LocalAirflow, dag_id: str, put: Callable[[], object]) -> float:
+def seconds_until_queued(airflow: LocalAirflow, dag_id: str, put_message: Callable[[], object]) -> float:
     """Put one message; seconds until its run is queued."""
 
     def newest() -> tuple[str, str]:
@@ -87,6 +87,6 @@ def seconds_until_queued(airflow: LocalAirflow, dag_id: str, put: Callable[[], o
         return (runs[0]["dag_run_id"], runs[0]["queued_at"]) if runs else ("", "")
 
     before, put_at = newest(), time.time()
-    put()
+    put_message()
     airflow.api.wait_until(lambda: newest() != before, MAX_SECONDS, f"a run of {dag_id}", interval=0.2)
     return epoch(newest()[1]) - put_at

@@ -18,14 +18,14 @@ def measured(work: Callable[[], int]) -> dict[str, Any]:
     Work; how many runs that started or messages it processed, when it began and ended (seconds since 1970),
     the CPU that it used (seconds), and the memory that the process grew by (MB).
     """
-    held, began_at, used = resident(), time.time(), time.process_time()
+    bytes_before, began_at, used = resident(), time.time(), time.process_time()
     count = work()
     return {
         "count": count,
         "began_at": began_at,
         "ended_at": time.time(),
         "used": time.process_time() - used,
-        "grown": resident() - held,
+        "grown": resident() - bytes_before,
     }
 
 

@@ -75,13 +75,15 @@ def rows(
     :param seconds: in which each share and each number of requests was taken.
     :param with_page: percent of one core, round by round.
     """
-    what = f"page Inboxes, {number} browsers"
+    title = f"page Inboxes, {number} browsers"
     added = [share - other for share, other in zip(with_page, without_page, strict=True)]
     return [
-        compared(f"{what}: API server, share of one core", "%", with_page, "no browser", without_page),
-        alone(f"{what}: what they add to it", "%", added, at_most=5.0),
-        alone(f"{what}: requests", "per second", [taken["answered"] / seconds for taken in answers]),
-        alone(f"{what}: requests that failed", "requests", [taken["failed"] for taken in answers], at_most=0),
+        compared(f"{title}: API server, share of one core", "%", with_page, "no browser", without_page),
+        alone(f"{title}: what they add to it", "%", added, at_most=5.0),
+        alone(f"{title}: requests", "per second", [answer["answered"] / seconds for answer in answers]),
+        alone(
+            f"{title}: requests that failed", "requests", [answer["failed"] for answer in answers], at_most=0
+        ),
     ]
 
 

@@ -76,17 +76,19 @@ def run(*, quick: bool) -> list[Row]:
         QUICK_ROUNDS if quick else ROUNDS,
     )
     rows = []
-    for number, (what, unit) in enumerate(UNITS.items()):
-        series = {name: [sample[number] for sample in taken] for name, taken in samples.items()}
-        rows += [compared(f"{what} all of ours", unit, series[OURS], name, series[name]) for name in BESIDE]
-        rows += [alone(f"{what}: {name}", unit, series[name], at_most=AT_MOST.get(unit)) for name in RECIPES]
+    for number, (title, unit) in enumerate(UNITS.items()):
+        series = {
+            name: [sample[number] for sample in sample_of_all] for name, sample_of_all in samples.items()
+        }
+        rows += [compared(f"{title} all of ours", unit, series[OURS], name, series[name]) for name in BESIDE]
+        rows += [alone(f"{title}: {name}", unit, series[name], at_most=AT_MOST.get(unit)) for name in RECIPES]
     return rows
 
 
 def imported(modules: list[str]) -> Any:
     """Milliseconds to import modules in a new process, and how many were loaded."""
     command = [sys.executable, "-c", f"{DAG_FILE}\n{MEASURE}", *modules]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"the measured process failed: {done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(f"the measured process failed: {process.stderr}")
+    return json.loads(process.stdout.splitlines()[-1])

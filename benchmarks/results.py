@@ -107,11 +107,11 @@ class Row:
         """The aim, and whether it was missed, which fails nothing; "" without one, or without its ratio."""
         if self.theirs is not None and self.ratio is None:
             return ""
-        reached = (self.ratio or self.ours).median
+        value = (self.ratio or self.ours).median
         if self.at_least is not None:
-            return f"at least {self.at_least:g}" + (", missed" if reached < self.at_least else "")
+            return f"at least {self.at_least:g}" + (", missed" if value < self.at_least else "")
         if self.at_most is not None:
-            return f"at most {self.at_most:g}" + (", missed" if reached > self.at_most else "")
+            return f"at most {self.at_most:g}" + (", missed" if value > self.at_most else "")
         return ""
 
 
@@ -120,18 +120,18 @@ Rows = Mapping[str, Sequence[Row]]
 
 
 def alone(
-    what: str, unit: str, samples: Sequence[float], point: Point | None = None, **aim: float | None
+    title: str, unit: str, samples: Sequence[float], point: Point | None = None, **aim: float | None
 ) -> Row:
     """
     A row of what is compared with nothing.
 
     :param aim: ``at_least`` or ``at_most``.
     """
-    return Row(what, unit, Figure.of(samples), point=point, **aim)
+    return Row(title, unit, Figure.of(samples), point=point, **aim)
 
 
 def compared(
-    what: str,
+    title: str,
     unit: str,
     ours: Sequence[float],
     beside: str,
@@ -148,7 +148,7 @@ def compared(
     """
     pairs = list(zip(ours, theirs, strict=True))
     ratio = Figure.of([our / their for our, their in pairs]) if all(theirs) else None
-    return Row(what, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, point, **aim)
+    return Row(title, unit, Figure.of(ours), beside, Figure.of(theirs), ratio, point, **aim)
 
 
 def in_turns(
@@ -180,10 +180,10 @@ def table(rows: Rows) -> str:
     lines = {name: [_cells(row) for row in members] for name, members in rows.items()}
     cells = [HEAD, *(line for members in lines.values() for line in members)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    shown = [_line(HEAD, widths)]
+    lines_of_table = [_line(HEAD, widths)]
     for name, members in lines.items():
-        shown += ["", name, *(_line(line, widths) for line in members)]
-    return "\n".join([*shown, "", LEGEND])
+        lines_of_table += ["", name, *(_line(line, widths) for line in members)]
+    return "\n".join([*lines_of_table, "", LEGEND])
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -209,5 +209,5 @@ def write_json(rows: Rows, path: Path, *, quick: bool = False) -> None:
         "cores": os.cpu_count(),
         "quick": quick,
     }
-    written = [{"benchmark": name, **asdict(row)} for name, members in rows.items() for row in members]
-    path.write_text(json.dumps({**about, "rows": written}, indent=2) + "\n")
+    rows_of_file = [{"benchmark": name, **asdict(row)} for name, members in rows.items() for row in members]
+    path.write_text(json.dumps({**about, "rows": rows_of_file}, indent=2) + "\n")

@@ -74,7 +74,7 @@ def counting(application: Callable[..., Iterable[bytes]]) -> Callable[..., Itera
     """A WSGI application that also counts the polls among its requests, and tells how many they were."""
     numbers, polls = itertools.count(1), [0]
 
-    def counted(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def counting_application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] == POLLS:
             start_response("200 OK", [("Content-Type", "text/plain")])
             return [str(polls[0]).encode()]
@@ -82,7 +82,7 @@ def counting(application: Callable[..., Iterable[bytes]]) -> Callable[..., Itera
             polls[0] = next(numbers)
         return application(environ, start_response)
 
-    return counted
+    return counting_application
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ def stage(
             yield service, airflow
 
 
-def wait(airflow: LocalAirflow, done: Callable[[], bool], seconds: float, interval: float = 0.5) -> None:
+def wait(airflow: LocalAirflow, condition: Callable[[], bool], seconds: float, interval: float = 0.5) -> None:
     """
     Wait so long at most; what did not happen by then shows in the figures.
 
@@ -82,7 +82,7 @@ def wait(airflow: LocalAirflow, done: Callable[[], bool], seconds: float, interv
 
     def answered() -> bool:
         try:
-            return done()
+            return condition()
         except OSError:
             return False
 

@@ -38,9 +38,9 @@ def run(*, quick: bool) -> list[Row]:
             "messages in batches of 100": lambda: tasks.dispatch(messages, dag_id="batches").rate,
         }
         samples = in_turns({"ours": lambda: tasks.dispatch(messages).rate, **beside}, rounds)
-    what = f"DAG runs started by one task, {messages} messages"
+    title = f"DAG runs started by one task, {messages} messages"
     return [
-        compared(what, "1/s", samples["ours"], name, samples[name], at_least=AT_LEAST.get(name))
+        compared(title, "1/s", samples["ours"], name, samples[name], at_least=AT_LEAST.get(name))
         for name in beside
     ]
 

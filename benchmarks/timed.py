@@ -42,18 +42,18 @@ class PipeTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, emit, and wait again."""
-        loop, written = asyncio.get_running_loop(), asyncio.Event()
+        loop, is_written = asyncio.get_running_loop(), asyncio.Event()
         pipe = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
 
         def read() -> None:
             os.read(pipe, 4096)  # or this is called again
-            written.set()
+            is_written.set()
 
         loop.add_reader(pipe, read)
         try:
             while True:
-                await written.wait()
-                written.clear()
+                await is_written.wait()
+                is_written.clear()
                 yield TriggerEvent({AT: time.time()})
         finally:
             loop.remove_reader(pipe)

@@ -18,10 +18,10 @@ from benchmarks.watchers import (
     POLLING,
     QUEUE_VARIABLE,
     SLEEPING,
-    Taken,
+    Measurement,
     Trigger,
     inbox_names,
-    taken_by,
+    measure_triggerer,
     watching,
 )
 
@@ -57,7 +57,7 @@ def run(*, quick: bool) -> list[Row]:
     """Measure; ``quick`` for few watchers, and a shorter time."""
     counts = [min(case.count, QUICK_COUNT) if quick else case.count for case in CASES]
     settle_seconds, seconds = (QUICK_SECONDS, QUICK_SECONDS) if quick else (SETTLE_SECONDS, IDLE_SECONDS)
-    measured: list[tuple[Case, Taken]] = []
+    measured: list[tuple[Case, Measurement]] = []
     with EmulatorServer() as service, queues() as sqs:
         names = inbox_names(max(counts))
         urls = [(service.open_inbox(name), sqs.open_queue(name))[1] for name in names]
@@ -67,22 +67,24 @@ def run(*, quick: bool) -> list[Row]:
             print(f"  {count} {case.what} ...", flush=True)
             polls = sqs.polls if case.what == POLLS_QUEUES else lambda: service.count("list_messages")
             with watching(count, case.trigger, connections, env, settle_seconds) as airflow:
-                measured.append((Case(case.what, count, case.trigger), taken_by(airflow, polls, seconds)))
+                measured.append(
+                    (Case(case.what, count, case.trigger), measure_triggerer(airflow, polls, seconds))
+                )
     return rows(measured)
 
 
-def rows(measured: list[tuple[Case, Taken]]) -> list[Row]:
+def rows(measured: list[tuple[Case, Measurement]]) -> list[Row]:
     """What is shown of each case; the first is a triggerer without triggers."""
     idle_share = measured[0][1].share
-    shown = []
-    for case, taken in measured:
-        what = f"{case.count} {case.what}" if case.count else case.what
-        shown += [
-            alone(f"{what}: share of one core", "%", [taken.share]),
-            alone(f"{what}: memory", "MB", [taken.megabytes]),
-            alone(f"{what}: sockets", "sockets", [taken.sockets]),
+    rows_of_cases = []
+    for case, measurement in measured:
+        title = f"{case.count} {case.what}" if case.count else case.what
+        rows_of_cases += [
+            alone(f"{title}: share of one core", "%", [measurement.share]),
+            alone(f"{title}: memory", "MB", [measurement.megabytes]),
+            alone(f"{title}: sockets", "sockets", [measurement.sockets]),
         ]
         if case.trigger in (POLLING, POLLED_QUEUE):
-            cost = taken.per_1000_polls(idle_share)
-            shown.append(alone(f"{what}: CPU per 1000 polls", "s", [cost]))
-    return shown
+            cost = measurement.per_1000_polls(idle_share)
+            rows_of_cases.append(alone(f"{title}: CPU per 1000 polls", "s", [cost]))
+    return rows_of_cases

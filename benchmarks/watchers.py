@@ -120,7 +120,7 @@ def watching(
 
 
 @dataclass(frozen=True)
-class Taken:
+class Measurement:
     """
     What a process takes that runs triggers.
 
@@ -148,9 +148,9 @@ class Taken:
         return seconds / max(1, self.window.used[POLLS]) * 1000
 
 
-def taken_by(airflow: LocalAirflow, polls: Callable[[], float], seconds: float) -> Taken:
+def measure_triggerer(airflow: LocalAirflow, polls: Callable[[], float], seconds: float) -> Measurement:
     """Measure the triggers of an Airflow for so long."""
     runner = runner_of(airflow)
     meter = Meter({TRIGGERS: cpu_of(lambda: [runner]), POLLS: polls})
     time.sleep(seconds)
-    return Taken(meter.window(), resident(runner), sockets(runner))
+    return Measurement(meter.window(), resident(runner), sockets(runner))

@@ -194,7 +194,7 @@ class AirflowAPI:
         self.request("POST", f"dags/{dag_id}/clearTaskInstances", json=body)
 
     def wait_until(
-        self, predicate: Callable[[], T | None], timeout: float, what: str, interval: float = 0.3
+        self, predicate: Callable[[], T | None], timeout: float, description: str, interval: float = 0.3
     ) -> T:
         """Call ``predicate`` until its result is true, and return that.
 
@@ -205,7 +205,7 @@ class AirflowAPI:
         deadline = time.monotonic() + timeout
         while not (answer := predicate()):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{what}: not within {timeout:g} s\n{self._diagnose()}")
+                raise TimeoutError(f"{description}: not within {timeout:g} s\n{self._diagnose()}")
             time.sleep(interval)
         return answer
 

@@ -102,6 +102,6 @@ def create_database(python: str, home: Path, env: Mapping[str, str]) -> None:
 
 def _migrate(python: str, env: Mapping[str, str]) -> None:
     command = [python, "-m", "airflow", "db", "migrate"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"airflow db migrate failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(f"airflow db migrate failed:\n{process.stdout[-3000:]}\n{process.stderr[-3000:]}")

@@ -222,10 +222,12 @@ def with_short_leases(text: str) -> str:
 
     :raises ValueError: the file does not name its inbox exactly once.
     """
-    named = f'inbox="{INBOX}"'
-    if text.count(f"{named},") + text.count(f"{named})") != 1:
-        raise ValueError(f"{EXAMPLE} does not have the argument {named} exactly once; change tools/demo.py")
-    return text.replace(named, f"{named}, lease_seconds={LEASE_SECONDS}")
+    argument = f'inbox="{INBOX}"'
+    if text.count(f"{argument},") + text.count(f"{argument})") != 1:
+        raise ValueError(
+            f"{EXAMPLE} does not have the argument {argument} exactly once; change tools/demo.py"
+        )
+    return text.replace(argument, f"{argument}, lease_seconds={LEASE_SECONDS}")
 
 
 if __name__ == "__main__":

@@ -49,15 +49,15 @@ class Screen:
 
     def _lines(self) -> Show:
         """A line for each step of each message, once."""
-        shown: set[tuple[str, str, float]] = set()
+        shown_steps: set[tuple[str, str, float]] = set()
 
         def show(messages: Messages) -> None:
             for message_id, row in messages.rows.items():
                 for step in STEPS:
                     moment, seconds = getattr(row, step), row.seconds(step)
-                    if seconds is None or (message_id, step, moment) in shown:
+                    if seconds is None or (message_id, step, moment) in shown_steps:
                         continue
-                    shown.add((message_id, step, moment))
+                    shown_steps.add((message_id, step, moment))
                     name = step.replace("_", " ")
                     if step == "leased" and row.deliveries > 1:
                         name = "leased again"
@@ -72,26 +72,26 @@ def table(messages: Messages, url: str, rows: int = SHOWN) -> Table:
     :param url: URL of the page Inboxes, for the title.
     :param rows: maximum number of messages.
     """
-    shown = Table(
+    grid = Table(
         title=f"Inboxes in Airflow: {url}",
         caption=f"{messages.totals()}\nCtrl-C stops",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    shown.add_column("message", style="cyan", no_wrap=True)
-    shown.add_column("payload")  # the only column that becomes narrower in a narrow terminal
+    grid.add_column("message", style="cyan", no_wrap=True)
+    grid.add_column("payload")  # the only column that becomes narrower in a narrow terminal
     for step in STEPS[1:]:
-        shown.add_column(step.replace("_", "\n"), justify="right", no_wrap=True)
-    for message_id, row in chosen(messages.rows, rows).items():
+        grid.add_column(step.replace("_", "\n"), justify="right", no_wrap=True)
+    for message_id, row in rows_to_show(messages.rows, rows).items():
         cells = ["" if (seconds := row.seconds(step)) is None else f"+{seconds:.1f} s" for step in STEPS[1:]]
         if row.deliveries > 1:
             cells[0] = f"{row.deliveries}x {cells[0]}"
         payload = Text(glimpse(row.payload), no_wrap=True, overflow="ellipsis")
-        shown.add_row(message_id[:ID], payload, *cells, style="green" if row.is_done else "")
-    return shown
+        grid.add_row(message_id[:ID], payload, *cells, style="green" if row.is_done else "")
+    return grid
 
 
-def chosen(rows: dict[str, Row], maximum: int = SHOWN) -> dict[str, Row]:
+def rows_to_show(rows: dict[str, Row], maximum: int = SHOWN) -> dict[str, Row]:
     """The rows that the table has, in their order: the unfinished ones, then the latest others."""
     done_first = sorted(rows, key=lambda message_id: not rows[message_id].is_done)
     last = set(done_first[-maximum:])

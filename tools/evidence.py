@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
 TITLES = ("| what | result | command | of | date |", "|---|---|---|---|---|")
 
 
-def record(what: str, result: str, command: str, page: Path = PAGE) -> None:
+def record(title: str, result: str, command: str, page: Path = PAGE) -> None:
     """
     Write the row of a check, if ``EVIDENCE`` is set; it replaces that of the same command.
 
@@ -30,7 +30,7 @@ def record(what: str, result: str, command: str, page: Path = PAGE) -> None:
     head, titles, rows = page.read_text(encoding="utf-8").partition("\n".join(TITLES) + "\n")
     commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=PAGE.parent, text=True)
     of = f"{commit.strip()}, Airflow {version('apache-airflow')}, Python {platform.python_version()}"
-    row = f"| {what} | {result} | `{command}` | {of} | {datetime.now(UTC):%Y-%m-%d} |"
+    row = f"| {title} | {result} | `{command}` | {of} | {datetime.now(UTC):%Y-%m-%d} |"
     other_rows = [line for line in rows.splitlines() if f"| `{command}` |" not in line]
     page.write_text(
         f"{head}{titles}" + "".join(f"{line}\n" for line in sorted([*other_rows, row])), encoding="utf-8"

@@ -30,7 +30,10 @@ def main() -> int:
     for path in sorted(root.rglob("*.py")):
         module = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
         others = imports_of(ast.parse(path.read_text()))
-        names = [(module, None), *(each for each in others if not each[0].startswith(package.__name__))]
+        names = [
+            (module, None),
+            *(other_name for other_name in others if not other_name[0].startswith(package.__name__)),
+        ]
         for name, attribute in names:
             count += 1
             if (fault := fault_of(name, attribute)) is not None:
@@ -55,8 +58,8 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
 def fault_of(module: str, attribute: str | None) -> str | None:
     """Import a module, and a name of it; return why that fails."""
     try:
-        found = importlib.import_module(module)
-        if attribute is not None and not hasattr(found, attribute):
+        module_object = importlib.import_module(module)
+        if attribute is not None and not hasattr(module_object, attribute):
             importlib.import_module(f"{module}.{attribute}")
     except Exception as error:
         missing = getattr(error, "name", None)

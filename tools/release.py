@@ -50,12 +50,14 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """
     words = list(map(str, command))
     environment = {**os.environ, **variables}
-    done = subprocess.run(
+    process = subprocess.run(
         words, cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    if done.returncode != 0:
-        raise ReleaseError(f"{' '.join(words)} failed with code {done.returncode}:\n{done.stdout.strip()}")
-    return done.stdout.strip()
+    if process.returncode != 0:
+        raise ReleaseError(
+            f"{' '.join(words)} failed with code {process.returncode}:\n{process.stdout.strip()}"
+        )
+    return process.stdout.strip()
 
 
 @contextmanager

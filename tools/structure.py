@@ -153,16 +153,16 @@ def trace() -> tuple[Figures, Names]:
 def _traced(path: str) -> dict[str, Any]:
     """What :mod:`tests.structure.trace` counts, in a process of its own."""
     with tempfile.TemporaryDirectory() as home:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "tests.structure.trace", path],
             cwd=ROOT,
             env=environment(Path(home), Path(home), 0, {}),
             capture_output=True,
             text=True,
         )
-    if done.returncode != 0:
-        raise RuntimeError(f"The trace failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    counted: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if process.returncode != 0:
+        raise RuntimeError(f"The trace failed:\n{process.stdout[-2000:]}{process.stderr[-2000:]}")
+    counted: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return counted
 
 

@@ -15,7 +15,7 @@ from benchmarks.peers.ways import WATCHED, Queues, Way, all_queues
 from benchmarks.results import Row, alone
 from benchmarks.servers import metadata_database
 from benchmarks.stage import started
-from benchmarks.watchers import SLEEPING, Trigger, taken_by, watching
+from benchmarks.watchers import SLEEPING, Trigger, measure_triggerer, watching
 
 IDLE_SECONDS = 20.0
 """From the DAGs' first sight until the first message, in which every watcher begins to wait."""
@@ -77,7 +77,7 @@ def idle_rows(queues: Queues, seconds: float) -> list[Row]:
             print(f"  idle: {trigger.made if trigger else 'no triggers'} ...", flush=True)
             count, env = WATCHED if trigger else 0, {**queues.env, **HEALING}
             with watching(count, trigger or SLEEPING, queues.connections, env, seconds) as airflow:
-                shares[trigger] = taken_by(airflow, lambda: 0, seconds).share
+                shares[trigger] = measure_triggerer(airflow, lambda: 0, seconds).share
         return shares[trigger]
 
     rows = []
@@ -115,7 +115,7 @@ def _tried(queues: Queues, ways: Sequence[Way], size: Size) -> list[Row]:
 
 def rows_of(way: str, seconds: Sequence[float | None], counts: Counts) -> list[Row]:
     """What was seen of one way; None is a message that no task got in time."""
-    in_time = [taken for taken in seconds if taken is not None]
+    in_time = [duration for duration in seconds if duration is not None]
     among = f"{way}, {counts.sent} messages among kills of the triggerer"
     return [
         *([alone(f"{way}: sent to its task running", "s", in_time)] if in_time else []),

@@ -41,13 +41,13 @@ class Counts:
     twice: int
 
     @classmethod
-    def of(cls, sent: Sequence[int], times: Mapping[int, int]) -> Counts:
+    def of(cls, numbers: Sequence[int], times: Mapping[int, int]) -> Counts:
         """
         :param sent: numbers of messages.
         :param times: how often tasks got each.
         """
-        handled = [times.get(number, 0) for number in sent]
-        return cls(len(sent), handled.count(0), sum(number > 1 for number in handled))
+        handled = [times.get(number, 0) for number in numbers]
+        return cls(len(numbers), handled.count(0), sum(number > 1 for number in handled))
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ class Trial:
             self.airflow.kill("triggerer", tree=True)
             self.airflow.restart("triggerer")
             time.sleep(RECOVERY_SECONDS)
-        sent = range(first, first + kills * burst)
-        self._until_quiet(sent)
-        return {way.name: Counts.of(sent, self._times(way)) for way in self.ways}
+        numbers = range(first, first + kills * burst)
+        self._until_quiet(numbers)
+        return {way.name: Counts.of(numbers, self._times(way)) for way in self.ways}
 
-    def _until_quiet(self, sent: Sequence[int]) -> None:
+    def _until_quiet(self, numbers: Sequence[int]) -> None:
         """Wait until tasks have got all messages, or have got none for a while."""
         last, since = -1, time.monotonic()
         while time.monotonic() - since < QUIET_SECONDS:
             handled = [self._times(way) for way in self.ways]
-            if all(times[number] for times in handled for number in sent):
+            if all(times[number] for times in handled for number in numbers):
                 return
             if (total := sum(times.total() for times in handled)) != last:
                 last, since = total, time.monotonic()

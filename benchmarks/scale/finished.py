@@ -158,24 +158,24 @@ class Deployment:
 
 def rows(finished: Finished, floor: Finished) -> list[Row]:
     """The rate of a way, beside that of runs that the REST API started, and what it used."""
-    what = f"{finished.way.shown}, {finished.put} messages"
+    title = f"{finished.way.shown}, {finished.put} messages"
     point = Point(PLOT, "messages", finished.way.shown)
-    shown = [
+    rows_of_figure = [
         compared(
-            f"{what}: finished per minute",
+            f"{title}: finished per minute",
             "1/min",
             [finished.per_minute],
             floor.way.shown,
             [floor.per_minute],
             point,
         ),
-        alone(f"{what}: not finished in time", "messages", [max(0, finished.put - finished.count)]),
-        alone(f"{what}: CPU of {MACHINE}", "% of its cores", [finished.window.machine]),
+        alone(f"{title}: not finished in time", "messages", [max(0, finished.put - finished.count)]),
+        alone(f"{title}: CPU of {MACHINE}", "% of its cores", [finished.window.machine]),
     ]
     if finished.count:
-        shown += [
-            alone(f"{what}: CPU of {group} per message", "ms", [seconds / finished.count * 1000])
+        rows_of_figure += [
+            alone(f"{title}: CPU of {group} per message", "ms", [seconds / finished.count * 1000])
             for group, seconds in finished.window.used.items()
             if group != MACHINE
         ]
-    return shown
+    return rows_of_figure

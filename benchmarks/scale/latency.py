@@ -81,12 +81,12 @@ def run(*, quick: bool, messages: int | None = None) -> list[Row]:
 
 
 def seconds_of_steps(
-    airflow: LocalAirflow, database: Database, name: str, put: Callable[[], object]
+    airflow: LocalAirflow, database: Database, name: str, put_message: Callable[[], object]
 ) -> Steps:
     """Put one message; the seconds of each step, when its run is queued and its listener has ended."""
     target = f"{name}_target"
     before, put_at = database.value(COUNT, target), time.time()
-    put()
+    put_message()
     airflow.api.wait_until(
         lambda: database.value(COUNT, target) > before and database.value(LISTENER_STATE, name) == "success",
         MAX_SECONDS,
@@ -107,14 +107,14 @@ def rows(samples: Mapping[str, Sequence[Steps]]) -> list[Row]:
         for indexes in (range(len(STEPS)), OWN)
     )
     beside = SHOWN[FLOOR]
-    what = f"put to DAG run queued: {SHOWN[NOTICE]}"
-    shown = [
-        compared(what, "s", totals[NOTICE], beside, totals[FLOOR]),
-        compared(f"{what}, steps that are not Airflow's alone", "s", own[NOTICE], beside, own[FLOOR]),
+    title = f"put to DAG run queued: {SHOWN[NOTICE]}"
+    rows_of_steps = [
+        compared(title, "s", totals[NOTICE], beside, totals[FLOOR]),
+        compared(f"{title}, steps that are not Airflow's alone", "s", own[NOTICE], beside, own[FLOOR]),
     ]
     for number, step in enumerate(STEPS):
         for name, series in samples.items():
             seconds = [steps[number] for steps in series]
             point = Point(PLOT, step, SHOWN[name])
-            shown.append(alone(f"{SHOWN[name]}, step {number + 1}: {step}", "s", seconds, point))
-    return shown
+            rows_of_steps.append(alone(f"{SHOWN[name]}, step {number + 1}: {step}", "s", seconds, point))
+    return rows_of_steps

@@ -127,36 +127,36 @@ class Neighbor:
     def _wait(self, condition: str, dag_id: str) -> None:
         wait(self.airflow, lambda: bool(self.database.value(f"SELECT {condition}", dag_id)), CHANGED_SECONDS)
 
-    def _probe(self, what: str, probes: int) -> list[Row]:
+    def _probe(self, title: str, probes: int) -> list[Row]:
         """Start runs of the other DAG, and wait for their tasks."""
-        print(f"  {what} ...", flush=True)
+        print(f"  {title} ...", flush=True)
         run_ids = set()
         for _ in range(probes):
             run_ids.add(self.airflow.api.trigger_dag(PROBE))
             time.sleep(self.size.apart)
         wait(self.airflow, lambda: run_ids <= set(self._begun()), PROBED_SECONDS)
         begun = self._begun()
-        return rows_of(what, [begun[run_id] for run_id in run_ids if run_id in begun], probes)
+        return rows_of(title, [begun[run_id] for run_id in run_ids if run_id in begun], probes)
 
     def _begun(self) -> dict[str, Sequence[float]]:
         """The seconds of each step, by the id of the run."""
         return {run_id: steps for run_id, *steps in self.database.rows(PROBED, PROBE)}
 
 
-def rows_of(what: str, steps: Sequence[Sequence[float]], probes: int) -> list[Row]:
+def rows_of(title: str, steps: Sequence[Sequence[float]], probes: int) -> list[Row]:
     """
     The delay in one case, and its parts.
 
     :param steps: seconds of each of :data:`STEPS`, of each run whose task began in time.
     """
-    late = f"{what}: another DAG, no task {PROBED_SECONDS:g} s after the last"
+    late = f"{title}: another DAG, no task {PROBED_SECONDS:g} s after the last"
     rows = [alone(late, "runs", [probes - len(steps)])]
     if steps:
-        point = Point(PLOT, "queued to first task running", what)
+        point = Point(PLOT, "queued to first task running", title)
         delays = [sum(seconds) for seconds in steps]
-        rows.append(alone(f"{what}: another DAG, queued to first task running", "s", delays, point))
+        rows.append(alone(f"{title}: another DAG, queued to first task running", "s", delays, point))
         rows += [
-            alone(f"{what}: another DAG, {step}", "s", [seconds[number] for seconds in steps])
+            alone(f"{title}: another DAG, {step}", "s", [seconds[number] for seconds in steps])
             for number, step in enumerate(STEPS)
         ]
     return rows

@@ -95,16 +95,16 @@ def _measured(tasks: Tasks, messages: int, count: int) -> tuple[Work, Window]:
 
 def rows_of(case: Case, messages: int, works: list[tuple[Work, Window]]) -> list[Row]:
     """The rate of a case, and what a run cost."""
-    what = f"DAG runs started, {messages} messages, {case.curve}, API server workers: {case.workers}"
+    title = f"DAG runs started, {messages} messages, {case.curve}, API server workers: {case.workers}"
     return [
-        alone(what, "1/s", [work.rate for work, _ in works], Point(PLOT, case.curve, case.workers)),
+        alone(title, "1/s", [work.rate for work, _ in works], Point(PLOT, case.curve, case.workers)),
         *(
             alone(
-                f"{what}: CPU of {group} per DAG run",
+                f"{title}: CPU of {group} per DAG run",
                 "ms",
                 [window.used[group] / work.count * 1000 for work, window in works],
             )
             for group in (SERVER, POSTGRES)
         ),
-        alone(f"{what}: CPU of {MACHINE}", "% of its cores", [window.machine for _, window in works]),
+        alone(f"{title}: CPU of {MACHINE}", "% of its cores", [window.machine for _, window in works]),
     ]

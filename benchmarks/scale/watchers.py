@@ -137,10 +137,10 @@ class Fleet:
         )
         seconds = time.monotonic() - began_at
         parsed = [duration for (duration,) in self.database.rows(PARSED) if duration is not None]
-        what, per_file = f"{self.count} inboxes, {shape}", min(PER_FILE, self.count)
+        title, per_file = f"{self.count} inboxes, {shape}", min(PER_FILE, self.count)
         return [
-            alone(f"{what}: time to parse a file of {per_file} inboxes", "s", parsed),
-            alone(f"{what}: from DAG files to triggers in the database", "s", [seconds]),
+            alone(f"{title}: time to parse a file of {per_file} inboxes", "s", parsed),
+            alone(f"{title}: from DAG files to triggers in the database", "s", [seconds]),
         ]
 
     def wait(self, settle_seconds: float, window_seconds: float, samples: int) -> list[Row]:
@@ -183,10 +183,10 @@ class Fleet:
             ("warnings of a blocked event loop before", "warnings"): blocked_before,
             ("warnings of a blocked event loop", "warnings"): self._blocked() - blocked_before,
         }
-        what = f"{self.count} inboxes, triggerers: {len(self.triggerers)}"
+        title = f"{self.count} inboxes, triggerers: {len(self.triggerers)}"
         return [
-            *(alone(f"{what}: {name}", unit, [value]) for (name, unit), value in figures.items()),
-            alone(f"{what}: put to event", "s", self._noticed(samples)),
+            *(alone(f"{title}: {name}", unit, [value]) for (name, unit), value in figures.items()),
+            alone(f"{title}: put to event", "s", self._noticed(samples)),
         ]
 
     def _has_polled(self, count: int) -> bool:

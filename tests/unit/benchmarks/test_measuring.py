@@ -32,7 +32,7 @@ from benchmarks.scale import latency as scale_latency
 from benchmarks.scale import watchers as scale_watchers
 from benchmarks.throughput import Work
 from benchmarks.timed import AT, TimedNoticeTrigger
-from benchmarks.watchers import LISTENING, POLLING, POLLS, TRIGGERS, Taken
+from benchmarks.watchers import LISTENING, POLLING, POLLS, TRIGGERS, Measurement
 from tests.unit.workbench import INBOX, Workbench
 
 MODULES = {name: f"benchmarks.{name.replace('-', '.')}" for name in (*command.NAMES, *command.PARTS)}
@@ -85,11 +85,11 @@ def test_json_has_all_of_a_row_its_benchmark_and_what_it_ran_on(tmp_path: Path) 
     ratio = compared("calls", "1/s", [20.0, 30.0], "bare", [10.0, 10.0], point, at_least=0.8)
     write_json({"client": [ratio], "parse": [alone("time", "ms", [1.0])]}, path, quick=True)
 
-    written = json.loads(path.read_text())
-    first, second = written.pop("rows")
+    document = json.loads(path.read_text())
+    first, second = document.pop("rows")
 
-    assert set(written) == {"at", "python", "airflow", "cores", "quick"}
-    assert written["quick"] is True
+    assert set(document) == {"at", "python", "airflow", "cores", "quick"}
+    assert document["quick"] is True
     assert first == {
         "benchmark": "client",
         "what": "calls",
@@ -122,8 +122,8 @@ def test_the_points_of_a_plot_are_its_own_by_curve_in_the_order_of_the_rows() ->
 
 
 def test_every_plot_is_that_of_a_benchmark_and_has_a_title() -> None:
-    named = [getattr(import_module(module), "PLOT", None) for module in MODULES.values()]
-    assert sorted(filter(None, named)) == sorted(PLOTS)
+    plots = [getattr(import_module(module), "PLOT", None) for module in MODULES.values()]
+    assert sorted(filter(None, plots)) == sorted(PLOTS)
 
 
 # Meters
@@ -146,10 +146,10 @@ def test_a_window_has_what_counters_rose_by_since_the_meter_was_made() -> None:
 
 
 def test_a_process_that_has_ended_used_nothing() -> None:
-    me, gone = os.getpid(), 2**22 + 1
-    assert cpu_of(lambda: [gone])() == 0
+    me, unused_pid = os.getpid(), 2**22 + 1
+    assert cpu_of(lambda: [unused_pid])() == 0
     alone_seconds = cpu_of(lambda: [me])()
-    assert 0 < alone_seconds <= cpu_of(lambda: [me, gone])() < alone_seconds + 1
+    assert 0 < alone_seconds <= cpu_of(lambda: [me, unused_pid])() < alone_seconds + 1
 
 
 # The machinery
@@ -171,12 +171,14 @@ class FakeAPI:
             runs.reverse()
         return {"dag_runs": runs[: params["limit"]]}
 
-    def wait_until(self, done: Callable[[], Any], seconds: float, what: str, interval: float = 0.0) -> Any:
+    def wait_until(
+        self, condition: Callable[[], Any], seconds: float, description: str, interval: float = 0.0
+    ) -> Any:
         """Asks five times."""
         for _ in range(5):
-            if answer := done():
+            if answer := condition():
                 return answer
-        raise TimeoutError(what)
+        raise TimeoutError(description)
 
 
 def airflow_with(**parts: Any) -> Any:
@@ -257,16 +259,16 @@ def test_messages_are_spread_over_the_inboxes_that_there_are(count: int, differe
 def test_a_triggerer_is_measured_by_the_process_that_runs_its_triggers() -> None:
     polls = iter((10.0, 13.0))
     airflow = airflow_with(pids=lambda name: [1, os.getpid()] if name == "triggerer" else [])
-    taken = watchers.taken_by(airflow, lambda: next(polls), 0)
-    assert taken.window.used[POLLS] == 3
-    assert taken.window.used[TRIGGERS] >= 0
-    assert taken.megabytes == pytest.approx(meter.resident(os.getpid()), rel=0.1)
+    measurement = watchers.measure_triggerer(airflow, lambda: next(polls), 0)
+    assert measurement.window.used[POLLS] == 3
+    assert measurement.window.used[TRIGGERS] >= 0
+    assert measurement.megabytes == pytest.approx(meter.resident(os.getpid()), rel=0.1)
 
 
 def test_waiting_shows_each_case_and_what_polls_cost_beyond_an_idle_triggerer() -> None:
-    idle = Taken(Window(10.0, {TRIGGERS: 0.1, POLLS: 0}), 150.0, 4)
-    polling = Taken(Window(10.0, {TRIGGERS: 0.5, POLLS: 200}), 160.0, 20)
-    listening = Taken(Window(10.0, {TRIGGERS: 0.2, POLLS: 10}), 170.0, 120)
+    idle = Measurement(Window(10.0, {TRIGGERS: 0.1, POLLS: 0}), 150.0, 4)
+    polling = Measurement(Window(10.0, {TRIGGERS: 0.5, POLLS: 200}), 160.0, 20)
+    listening = Measurement(Window(10.0, {TRIGGERS: 0.2, POLLS: 10}), 170.0, 120)
     rows = waiting.rows(
         [
             (waiting.NOTHING, idle),
@@ -351,7 +353,7 @@ def test_dag_files_are_written_and_shown_by_the_time_to_parse_each(tmp_path: Pat
 def test_waiting_triggerers_are_shown_per_1000_inboxes_with_what_they_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, started, put = tmp_path / "log", [], []
+    log, started, inbox_names = tmp_path / "log", [], []
     log.write_text(scale_watchers.BLOCKED)
     monkeypatch.setattr(scale_watchers, "APART_SECONDS", 0)
     monkeypatch.setattr(scale_watchers, "Meter", FakeMeter)
@@ -361,7 +363,7 @@ def test_waiting_triggerers_are_shown_per_1000_inboxes_with_what_they_missed(
         pid=os.getpid(),
         count=lambda operation: 2000,
         open_streams=lambda: 1990,
-        put=lambda inbox, message: put.append(inbox),
+        put=lambda inbox, message: inbox_names.append(inbox),
     )
     answers = {
         scale_watchers.UNASSIGNED: 5,
@@ -379,11 +381,11 @@ def test_waiting_triggerers_are_shown_per_1000_inboxes_with_what_they_missed(
 
     rows = fleet.wait(0, 0, 2)
 
-    assert (started, put) == (["triggerer-2"], ["inbox_0", "inbox_1000"])
-    *figures, noticed = rows
-    shown = {what.partition(": ")[2].partition(": ")[2]: shown for what, shown in medians(figures).items()}
-    assert shown.pop("until each inbox was polled")[1] == "s"
-    assert shown == {
+    assert (started, inbox_names) == (["triggerer-2"], ["inbox_0", "inbox_1000"])
+    *figures, notice_row = rows
+    values = {title.partition(": ")[2].partition(": ")[2]: value for title, value in medians(figures).items()}
+    assert values.pop("until each inbox was polled")[1] == "s"
+    assert values == {
         **{
             f"CPU of {group}, per 1000 inboxes": (pytest.approx(5), "% of a core")
             for group in (
@@ -405,7 +407,7 @@ def test_waiting_triggerers_are_shown_per_1000_inboxes_with_what_they_missed(
         "warnings of a blocked event loop": (0, "warnings"),
     }
     # A message without an event is not left out.
-    assert (noticed.unit, noticed.ours.n, noticed.ours.high) == ("s", 2, inf)
+    assert (notice_row.unit, notice_row.ours.n, notice_row.ours.high) == ("s", 2, inf)
 
 
 def test_runs_are_shown_by_their_rate_and_the_cpu_of_each_on_the_curve_of_their_tasks() -> None:
@@ -417,8 +419,8 @@ def test_runs_are_shown_by_their_rate_and_the_cpu_of_each_on_the_curve_of_their_
     assert (rate.ours, rate.unit) == (Figure.of([50.0, 25.0]), "1/s")
     assert rate.point == Point("scale-runs", "4 tasks, 200 ms latency", 2)
     assert runs.Case(1, 1, slow=False).curve == "one task"
-    shown = {what.rpartition(": ")[2]: shown for what, shown in medians(others).items()}
-    assert shown == {
+    values = {title.rpartition(": ")[2]: value for title, value in medians(others).items()}
+    assert values == {
         "CPU of API server per DAG run": (20, "ms"),
         "CPU of PostgreSQL per DAG run": (10, "ms"),
         f"CPU of {MACHINE}": (0, "% of its cores"),
@@ -447,10 +449,12 @@ def test_finished_messages_stand_beside_runs_of_the_rest_api() -> None:
 
 @pytest.mark.parametrize("of_floor", [False, True])
 def test_where_nothing_is_finished_the_rate_is_0_and_nothing_is_per_message(of_floor: bool) -> None:
-    nothing = finished.Finished(SENSOR, 3, [], LOAD)
-    something = finished.Finished(SENSOR, 3, [(60.0, 3)], LOAD)
+    without_messages = finished.Finished(SENSOR, 3, [], LOAD)
+    with_messages = finished.Finished(SENSOR, 3, [(60.0, 3)], LOAD)
     rate, late, *_ = rows = (
-        finished.rows(something, nothing) if of_floor else finished.rows(nothing, something)
+        finished.rows(with_messages, without_messages)
+        if of_floor
+        else finished.rows(without_messages, with_messages)
     )
     assert (rate.ours.median, late.ours.median) == ((3, 0) if of_floor else (0, 3))
     assert rate.ratio == (None if of_floor else Figure.of([0.0]))
@@ -540,10 +544,10 @@ def test_imports_are_measured_in_new_processes_beside_those_of_others(
 
     rows = {row.what: row for row in parse.run(quick=True)}
 
-    everything, recipe = rows["modules loaded by all of ours"], rows["modules loaded by: recipe"]
-    assert everything.theirs is not None
-    assert everything.ours.median > everything.theirs.median > 0
-    assert everything.ours.median > recipe.ours.median > 0
+    all_of_ours, recipe = rows["modules loaded by all of ours"], rows["modules loaded by: recipe"]
+    assert all_of_ours.theirs is not None
+    assert all_of_ours.ours.median > all_of_ours.theirs.median > 0
+    assert all_of_ours.ours.median > recipe.ours.median > 0
     # A DAG file has loaded it before.
     assert rows["modules loaded by: nothing"].ours.median == 0
     assert (recipe.unit, recipe.at_most) == ("modules", 24)

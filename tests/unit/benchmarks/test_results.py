@@ -50,13 +50,13 @@ def test_a_benchmark_that_is_named_runs_alone_and_its_rows_are_shown_and_written
 
     command.main(["--only", "client", "--quick", "--json", str(path), "--plots", str(tmp_path)])
 
-    written = json.loads(path.read_text())
+    document = json.loads(path.read_text())
     assert calls == [True]
-    assert [(row["benchmark"], row["what"]) for row in written["rows"]] == [("client", "it")]
-    assert written["quick"] is True
-    shown = capsys.readouterr().out
-    assert "\nclient\nit    s" in shown
-    assert "Drawn: nothing" in shown
+    assert [(row["benchmark"], row["what"]) for row in document["rows"]] == [("client", "it")]
+    assert document["quick"] is True
+    output = capsys.readouterr().out
+    assert "\nclient\nit    s" in output
+    assert "Drawn: nothing" in output
 
 
 def test_a_benchmark_that_fails_leaves_the_rows_of_the_others_and_exit_code_1(
@@ -68,9 +68,9 @@ def test_a_benchmark_that_fails_leaves_the_rows_of_the_others_and_exit_code_1(
 
     assert command.main(["--only", "client", "--only", "parse", "--json", str(path)]) == 1
     assert [row["benchmark"] for row in json.loads(path.read_text())["rows"]] == ["parse"]
-    shown = capsys.readouterr()
-    assert "Failed: client." in shown.out
-    assert "ZeroDivisionError" in shown.err
+    output = capsys.readouterr()
+    assert "Failed: client." in output.out
+    assert "ZeroDivisionError" in output.err
     assert command.main(["--only", "parse", "--json", str(path)]) == 0
 
 
@@ -222,10 +222,12 @@ def test_polls_of_queues_are_counted_and_other_requests_are_not() -> None:
         paths.append(environ["PATH_INFO"])
         return [b"answer"]
 
-    counted = counting(application)
+    counting_application = counting(application)
     for target in (POLL, "AmazonSQS.SendMessage", POLL):
-        assert list(counted({"PATH_INFO": "/", "HTTP_X_AMZ_TARGET": target}, print)) == [b"answer"]
-    assert list(counted({"PATH_INFO": QUEUE_POLLS}, lambda *_: None)) == [b"2"]
+        assert list(counting_application({"PATH_INFO": "/", "HTTP_X_AMZ_TARGET": target}, print)) == [
+            b"answer"
+        ]
+    assert list(counting_application({"PATH_INFO": QUEUE_POLLS}, lambda *_: None)) == [b"2"]
     assert paths == ["/"] * 3
 
 
@@ -264,8 +266,8 @@ def test_dag_files_make_triggers_that_wait_as_long_as_those_that_they_are_compar
     names: dict[str, Any] = {}
     exec(dag_files(4, trigger)["watched_0"], names)
     (watcher,) = names["watched"]("inbox_3").watchers
-    _, made = watcher.trigger.serialize()
-    assert {name: made[name] for name in arguments} == arguments
+    _, trigger_arguments = watcher.trigger.serialize()
+    assert {name: trigger_arguments[name] for name in arguments} == arguments
 
 
 @pytest.mark.parametrize(("address", "number"), [("redis://host:6379/7", 7), ("redis://host:6379", 0)])

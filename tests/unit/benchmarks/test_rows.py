@@ -39,12 +39,12 @@ def test_each_way_of_ours_stands_beside_the_floor_and_beside_the_queue_with_the_
 def test_the_steps_of_the_notice_recipe_add_up_to_its_total_beside_that_of_the_floor() -> None:
     count = len(steps.STEPS)
     ours = [(1.0,) * count, (2.0,) * count]
-    total, own, *shown = steps.rows({steps.NOTICE: ours, steps.FLOOR: [(1.0,) * count, (1.0,) * count]})
+    total, own, *step_rows = steps.rows({steps.NOTICE: ours, steps.FLOOR: [(1.0,) * count, (1.0,) * count]})
     assert (total.ours.median, total.ratio and total.ratio.median) == (1.5 * count, 1.5)
     assert (own.ours.median, own.theirs and own.theirs.median) == (1.5 * len(steps.OWN), len(steps.OWN))
-    assert [row.ours.median for row in shown] == [1.5, 1.0] * count
-    assert [row.point and row.point.x for row in shown] == list(steps.SHOWN.values()) * count
-    assert {row.point and row.point.curve for row in shown} == set(steps.STEPS)
+    assert [row.ours.median for row in step_rows] == [1.5, 1.0] * count
+    assert [row.point and row.point.x for row in step_rows] == list(steps.SHOWN.values()) * count
+    assert {row.point and row.point.curve for row in step_rows} == set(steps.STEPS)
 
 
 def test_what_browsers_add_to_the_api_server_is_taken_round_by_round() -> None:
@@ -69,7 +69,7 @@ def test_idle_triggers_of_peers_cost_what_goes_beyond_a_triggerer_without_any(
         yield started[-1]
 
     monkeypatch.setattr(peers, "watching", watching)
-    monkeypatch.setattr(peers, "taken_by", lambda case, *_: SimpleNamespace(share=shares[case]))
+    monkeypatch.setattr(peers, "measure_triggerer", lambda case, *_: SimpleNamespace(share=shares[case]))
     ways = [
         Way("ours", "polled", OURS, lambda number: None, LISTENING, POLLING, polls=2.0),
         Way("other", "pushed", OURS, lambda number: None, LISTENING),
@@ -128,7 +128,9 @@ def test_calls_of_our_client_stand_beside_as_many_of_bare_sessions(monkeypatch: 
         def service() -> Iterator[Service]:
             yield Service(json.loads(emulator.connection_json()), os.getpid())
 
-        sent = [_counted(monkeypatch, kind) for kind in (client.WorkflowClient, client.AsyncWorkflowClient)]
+        calls_of_clients = [
+            _counted(monkeypatch, kind) for kind in (client.WorkflowClient, client.AsyncWorkflowClient)
+        ]
         monkeypatch.setattr(client, "service", service)
         rows = client.run(quick=True)
         counts = [emulator.count(operation) for operation in ("lease", "list_messages")]
@@ -136,7 +138,7 @@ def test_calls_of_our_client_stand_beside_as_many_of_bare_sessions(monkeypatch: 
     of_each_way = (rounds + 1) * calls  # with the round that warms up
     assert counts == [4 * of_each_way] * 2
     token = 1  # which both clients share
-    assert [len(calls) for calls in sent] == [2 * of_each_way + token, 2 * of_each_way]
+    assert [len(calls) for calls in calls_of_clients] == [2 * of_each_way + token, 2 * of_each_way]
     assert len({(row.what, row.beside) for row in rows}) == len(rows) == 8
     assert {row.beside for row in rows} == {"bare requests", "bare aiohttp"}
     assert {row.unit: row.aim.partition(",")[0] for row in rows} == {
