@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from itertools import chain
 
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
@@ -149,6 +150,11 @@ class Blame:
     def _decided(self) -> list[Decision]:
         at_fault, self._at_fault = self._at_fault, []
         return [(refusal, Fault.MESSAGE) for refusal in at_fault]
+
+    def without_spare(self) -> list[Refusal]:
+        """The undecided messages that have no delivery to spare: they must be decided in this one."""
+        refusals = chain.from_iterable(self._undecided.values())
+        return [refusal for refusal in refusals if refusal.delivery.is_last_safe]
 
     def probes_left(self, attempt: int) -> int:
         """

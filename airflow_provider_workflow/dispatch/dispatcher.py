@@ -224,9 +224,13 @@ class Dispatcher:
         if not (known if is_first_try else known >= targets):
             return max(0, min(count, 1)), limits.lease_seconds if is_first_try else PROBE_SECONDS
         # At the last pace, only what can be started in time: others lose a delivery.
-        seconds = (limits.lease_seconds - MARGIN_SECONDS) / 2
-        in_time = int(seconds / max(self._seconds_per_message, 0.001))
+        in_time = int(self._half_lease_seconds / max(self._seconds_per_message, 0.001))
         return max(0, min(count, max(1, in_time))), limits.lease_seconds
+
+    @property
+    def _half_lease_seconds(self) -> float:
+        """How long the messages of one lease may take, as far as that can be planned."""
+        return (self.limits.lease_seconds - MARGIN_SECONDS) / 2
 
     @property
     def _most_messages(self) -> int:
@@ -240,6 +244,8 @@ class Dispatcher:
             if has_ended or self.counts.handled >= self._most_messages:
                 return DrainEnd.LIMIT
             if self._rejections.blame.probes_left(self.attempt) <= 0:
+                return DrainEnd.LIMIT
+            if self._rejections.is_urgent(self._half_lease_seconds):
                 return DrainEnd.LIMIT
             count, seconds = self.next_lease()
             if count == 0:

@@ -57,6 +57,14 @@ class Rejections:
         """Settle what is decided at the end of a lease."""
         self._settle_all(self.blame.lease_ended())
 
+    def is_urgent(self, seconds: float) -> bool:
+        """
+        Whether the drain has to end, so that an undecided message is decided before its lease ends.
+
+        :param seconds: how long one more lease may take.
+        """
+        return any(refusal.lease.seconds_left() <= seconds for refusal in self.blame.without_spare())
+
     def end_drain(self, attempt: int) -> TargetError | None:
         """
         Settle all rejected messages.

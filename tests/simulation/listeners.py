@@ -149,8 +149,7 @@ class Listener:
         self.deferral, self.current = deferral, None
         world = self.world
         self._start_trigger(deferral)
-        is_alone = world.is_quiet or world.plan.longest_wait is not None
-        if not is_alone and world.random.random() < 0.1:
+        if not (world.is_quiet or self._cancels_triggers) and world.random.random() < 0.1:
             # A second triggerer that takes the first one for dead.
             self._start_trigger(deferral)
 
@@ -167,8 +166,18 @@ class Listener:
         self.world.scheduler.start(trigger, work)
 
     def _goes_on(self, deferral: Deferred) -> bool:
-        """Airflow cancels a trigger that no task waits for. Here only where messages have to be in time."""
-        return deferral is self.deferral or self.world.plan.longest_wait is None
+        return deferral is self.deferral or not self._cancels_triggers
+
+    @property
+    def _cancels_triggers(self) -> bool:
+        """
+        Whether Airflow cancels a trigger that no task waits for, within a second as it really does.
+
+        Elsewhere such a trigger goes on to lease for hours, which is harder, but delays messages and uses up
+        their deliveries.
+        """
+        plan = self.world.plan
+        return plan.longest_wait is not None or plan.spares_sound
 
     def _trigger_ended(self, deferral: Deferred, process: Process, outcome: Any) -> None:
         world = self.world

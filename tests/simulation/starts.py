@@ -232,7 +232,8 @@ class Starts:
         """
         Whether a message with a run may become a dead letter, or a dead letter get a run.
 
-        Only if the process was frozen when it requested the second one, for longer than its lease.
+        Only if the process was frozen when it requested the second one, for longer than its lease; or if the
+        service delivered the message to another process while the lease of this one lasted.
         """
         knowledge, dead_letters = process.knowledge, self.world.plan.dead_letter_dag_id
         is_dead_letter = run.dag_id == dead_letters
@@ -244,10 +245,20 @@ class Starts:
             lease, issued_at = knowledge.starting[0], knowledge.starting_since
         else:
             return False
-        if process.frozen_until < issued_at or self.world.scheduler.now < lease.until:
+        is_late = process.frozen_until >= issued_at and self.world.scheduler.now >= lease.until
+        if not (is_late or self._is_delivered_meanwhile(key_of(run.conf), lease)):
             return False
         self.excepted.add(key_of(run.conf))
         return True
+
+    def _is_delivered_meanwhile(self, key: Key, lease: Lease) -> bool:
+        """Whether the service delivered a message again while a lease lasted, before or after its own."""
+        held = [other for other in self.ledger.deliveries[key] if key[1] not in other.released]
+        begins_at = {other: other.until - other.seconds for other in held}
+        return lease in held and any(
+            other is not lease and begins_at[other] < lease.until and begins_at[lease] < other.until
+            for other in held
+        )
 
     # Dead letters
 
@@ -265,8 +276,10 @@ class Starts:
             )
             holds = count >= LAST_SAFE_DELIVERY and message.kind in (NORMAL, POISON)
         elif reason == "undecided":
-            before = self.ledger.deliveries[key][-2:-1]
-            undecided = all(self.is_undecided(key, lease) for lease in before)
+            # A copy of an earlier delivery may come later.
+            earlier = [lease for lease in self.ledger.deliveries[key][:-1] if key[1] in lease.counts]
+            before = max(earlier, key=lambda lease: lease.counts[key[1]], default=None)
+            undecided = before is None or self.is_undecided(key, before)
             is_excused = message.kind != NORMAL or not self.world.plan.spares_sound
             holds = count > LAST_SAFE_DELIVERY and undecided and is_excused
         else:
