@@ -15,13 +15,13 @@ one that stops for longer than the safety margin of a lease may start the run of
 ``airflow.py``     target DAGs, their runs, and the supervisor of a task
 ``tasks.py``       one try of a task: sensor, operator, trigger
 ``listeners.py``   DAG runs and retries of those tasks
-``plan.py``        what a seed chooses
+``plan.py``        everything that a seed chooses
 ``knowledge.py``   what a process holds and knows
 ``keys.py``        business keys
-``ledger.py``      what is observed of leases, and the rules that must hold at each moment
-``starts.py``      what is observed of runs and dead letters as they are started, and the rules for that
+``ledger.py``      the observer of leases, with the rules that must hold at each moment
+``starts.py``      the observer of starts of runs and dead letters, with their rules
 ``invariants.py``  the rules for the end of a history
-``world.py``       all of it together, for one history
+``world.py``       everything in one history
 ``play.py``        plays one history
 ``batches.py``     histories of ``@task.workflow_inbox``
 =================  ====================================================================

@@ -25,7 +25,7 @@ MAX_SHOWN = 3
 MAX_HISTORY_LINES = 400
 """Lines of a history that are printed, from its end."""
 BATCHES_EVERY = 20
-"""One seed of so many plays a history of batches too."""
+"""One of this many seeds plays a history of batches too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def failures(seeds: Sequence[int], workers: int) -> dict[int, str]:
-    """The seeds whose history breaks a rule, and which."""
+    """The seeds whose history breaks a rule, with the rule."""
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     if workers < 2 or len(chunks) < 2:
         return {seed: rule for chunk in chunks for seed, rule in played(chunk)}
@@ -62,13 +62,13 @@ def failures(seeds: Sequence[int], workers: int) -> dict[int, str]:
 
 
 def played(seeds: Sequence[int]) -> list[tuple[int, str]]:
-    """Play some seeds; those that break a rule."""
+    """Play some seeds, and return those that break a rule, with the rule."""
     with staged():
         return [(seed, rule) for seed in seeds if (rule := broken_rule(seed))]
 
 
 def broken_rule(seed: int, lines: list[str] | None = None) -> str:
-    """Play the histories of a seed; the rule that does not hold, or an empty string."""
+    """Play the histories of a seed, and return the rule that does not hold, or an empty string."""
     rule = play(seed, lines)
     return batches.play(seed, lines) if not rule and seed % BATCHES_EVERY == 0 else rule
 

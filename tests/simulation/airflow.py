@@ -22,7 +22,7 @@ BROKEN = (MISSING, IMPORT_ERROR, REJECTS, AWAY)
 REFUSED = "API_SERVER_ERROR"
 """An answer that is neither an exception nor a run that exists."""
 DEAD_LETTER = "dead letter"
-"""What the start of a run of the dead-letter DAG is called."""
+"""The name of a request that starts a run of the dead-letter DAG."""
 
 
 @dataclass
@@ -73,10 +73,10 @@ class Airflow:
         if world.random.random() < 0.3 or fault:
             world.pause(world.latency())
         if fault in ("after", "error after"):
-            failed = lost("ReadError") if fault == "after" else api_error(503)
+            api_failure = lost("ReadError") if fault == "after" else api_error(503)
             note(f"{result}, but the answer is {'lost' if fault == 'after' else '503'}")
-            starts.airflow_failed(process, operation, None if fault == "after" else failed)
-            raise failed
+            starts.airflow_failed(process, operation, None if fault == "after" else api_failure)
+            raise api_failure
         note(result)
         return result
 
@@ -171,7 +171,7 @@ class TaskInstance:
         return count
 
     def get_previous_dagrun(self) -> None:
-        """No run: that a listener fails seldom for one cause is not simulated."""
+        """No run: alarms about failures that repeat are not simulated."""
 
     def xcom_push(self, key: str, value: str) -> None:
         """Nothing: only a run after this one reads it."""

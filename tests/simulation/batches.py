@@ -4,8 +4,8 @@ Histories of ``@task.workflow_inbox`` whose function ends its process for chosen
 Rules:
 
 B1. A message is acknowledged only after a call of the function has returned for it, or as a dead letter.
-B2. No sound message is quarantined, or a dead letter, because of another one. The promise is for one task at
-    a time (docs/promise.md, Limits); the rule holds for two as well, but for one history in some thousands.
+B2. No sound message is quarantined, or becomes a dead letter, because of another one. The promise is for one
+    task at a time (docs/promise.md, Limits). With two tasks the rule fails in one history of some thousands.
 B3. Each sound message is called at least once, and acknowledged in the end.
 B4. A message that ends its process is a dead letter where there is a dead-letter DAG; without one the service
     quarantines it. No other state is left.
@@ -44,11 +44,11 @@ class BatchPlan:
     """
     All choices of a history.
 
-    :param kinds: of the messages, by id.
+    :param kinds: kind of each message, by its id.
     :param at: seconds after the beginning at which each message is put.
     :param tasks: how many tasks work on the inbox in parallel.
-    :param memory: messages of a lease that a process can hold; a larger one kills it. None for any number.
-    :param memory_of_function: messages of a call that the function can hold; more of them kill its process.
+    :param memory: messages that a process can hold; a larger lease kills it. None for any number.
+    :param memory_of_function: messages that the function can hold; a call with more kills its process.
     """
 
     kinds: dict[str, str]
@@ -111,7 +111,7 @@ class BatchWorld(Scene):
         self.violation = ""
 
     def play(self) -> str:
-        """Play the history; the rule that does not hold, or an empty string."""
+        """Play the history, and return the rule that does not hold, or an empty string."""
         for message_id, seconds in self.plan.at.items():
             put_message = partial(
                 self.store.messages.put, self.inbox_id, [{"n": message_id}], ids=[message_id]
@@ -133,7 +133,7 @@ class BatchWorld(Scene):
         }
 
     def latency(self) -> float:
-        """Seconds until a call reaches what it calls, or its answer comes back."""
+        """Seconds that a request takes to arrive, or its answer to come back."""
         return self.random.uniform(0.5, 1.5) * self.plan.call_seconds
 
     def draw_service_fault(self) -> None:
@@ -268,7 +268,7 @@ class DeadLetterRuns:
 
 @dataclass
 class Acknowledgements:
-    """What is observed of the service: rule B1."""
+    """The observer of acknowledgements, for rule B1."""
 
     world: BatchWorld
 
@@ -282,7 +282,7 @@ class Acknowledgements:
 
 
 class BatchHook(Hook):
-    """Lists messages too, which only batches do."""
+    """The hook, with the listing of messages that only batches need."""
 
     world: Any
 
@@ -305,7 +305,7 @@ def play_plan(plan: BatchPlan, seed: int, lines: list[str] | None = None) -> str
     """
     Play the history of a plan.
 
-    :param seed: of what is drawn while it is played.
+    :param seed: seed of the random draws while it is played.
     :return: as :func:`play`.
     """
     random = Random(seed + 2)

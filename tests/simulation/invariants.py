@@ -5,17 +5,18 @@ The rules for the end of a history, when nothing was disturbed for long enough.
     time.
 11. A message that Airflow rejects, that no route takes, that does not fit the schema, or whose expression
     fails has no run and is not acknowledged.
-12. A message that was quarantined was disturbed: at least one of its deliveries ended with a process that was
+12. Each quarantined message was disturbed: at least one of its deliveries ended with a process that was
     killed or frozen, with a call that failed, or beside a message of the kinds above. A broken target alone
-    quarantines no message within two hours, and acknowledgements that fail only one that has its run.
-13. With a dead-letter DAG each message has exactly one run or exactly one dead letter, and is acknowledged,
-    but for a message that no route takes and that is left to its lease. A message is a dead letter only if
-    the drain that was told of the rejection started another run of the same target, or from its fourth
-    delivery on, if that drain requested its run. A message is quarantined only if each of its last two
-    deliveries ended without a decision.
+    quarantines no message within two hours. Failed acknowledgements alone quarantine only messages that have
+    their run.
+13. With a dead-letter DAG each message has exactly one run or exactly one dead letter, and is acknowledged.
+    The exception is a message that no route takes and that is left to its lease. A message becomes a dead
+    letter only if the drain that met the rejection started another run of the same target. From its fourth
+    delivery on, it is enough that the drain requested its run. A message is quarantined only if each of its
+    last two deliveries ended without a decision.
 14. A process raises what a task may raise, and nothing else (``listeners.py``).
-15. Where that is said, each sound message has its run within some minutes; one that a killed process leased,
-    within some minutes of the end of its lease.
+15. Where the plan limits the wait (``longest_wait``), each sound message has its run within some minutes. If
+    a process that was killed had leased it, the time counts from the end of that lease.
 16. Where only messages and the size of leases kill processes, no sound message is quarantined, and none is a
     dead letter; with a dead-letter DAG each message that kills is one.
 """
@@ -64,14 +65,14 @@ def _with_dead_letters(world: World, key: Key) -> str:
     """What is wrong about a message where there is a dead-letter DAG."""
     ledger, kind = world.ledger, world.messages[key].kind
     of_key, letters = ledger.runs.get(world.identity(key), []), len(ledger.dead_letters.get(key, ()))
-    # Of two messages with the same business key one may have the run, and the other one a dead letter.
+    # If two messages share a business key, one may have the run, and the other one a dead letter.
     runs = len(runs_of(key, of_key) if letters else of_key)
     text = f"rule 13: {kind} {key[1]} has {runs} runs and {letters} dead letters"
     if not world.plan.ends(kind):
         return text if runs or letters or key in ledger.done else ""
     if not runs and not letters and _is_quarantined(world, key):
         if world.plan.omits_counts:
-            # Nobody knows that its next delivery is the last one.
+            # Without counts, nobody knows that its next delivery is the last one.
             return "" if _was_disturbed(world, key, 0) else f"{text}, and is quarantined"
         last = ledger.deliveries[key][-2:]
         undecided = all(ledger.starts.is_undecided(key, lease) for lease in last)
@@ -94,7 +95,7 @@ def _was_disturbed(world: World, key: Key, ends: int) -> bool:
     """
     Whether something disturbed a delivery of a message.
 
-    :param ends: its runs and dead letters; a failed acknowledgement is an excuse only where it has one.
+    :param ends: number of its runs and dead letters; without any, a failed acknowledgement is no excuse.
     """
     return any(
         lease.process.harmed
@@ -105,7 +106,7 @@ def _was_disturbed(world: World, key: Key, ends: int) -> bool:
 
 
 def _is_lost(world: World, key: Key) -> bool:
-    """Whether a sound message paid for others that kill processes, or one of these is no dead letter."""
+    """Whether messages that kill cost a sound message its run, or one of them is no dead letter."""
     plan, kind, is_dead = world.plan, world.messages[key].kind, bool(world.ledger.dead_letters.get(key))
     if not plan.spares_sound:
         return False
@@ -119,6 +120,6 @@ def _is_late(world: World, key: Key) -> bool:
     longest = world.plan.longest_wait
     if longest is None or world.messages[key].kind != NORMAL:
         return False
-    killed = [lease.until for lease in world.ledger.deliveries[key] if lease.process.harmed]
-    since = max(world.put_at[key], world.calm_since, *killed)
+    ends_of_killed = [lease.until for lease in world.ledger.deliveries[key] if lease.process.harmed]
+    since = max(world.put_at[key], world.calm_since, *ends_of_killed)
     return world.ledger.run_times.get(world.identity(key), math.inf) > since + longest

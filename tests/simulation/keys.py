@@ -1,4 +1,4 @@
-"""Business keys, by the rules of ``docs/routing.md``, however the package finds them."""
+"""Business keys. They follow from ``docs/routing.md``, not from the code of the package."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from tests.simulation.knowledge import Key
 
 EMPTY: tuple[Any, ...] = (None, False, "", "  ", "null", [], {}, [None], [[], {"of": ""}])
-"""Values that are no key, nor a part of one."""
+"""Values that count neither as a key nor as a part of a key."""
 FULL: tuple[Any, ...] = (0, 7, 7.0, "7", True, "x")
 _EMPTY = frozenset(map(repr, EMPTY))
 
 
 def business_key(value: Any) -> Any:
-    """The key in the value of ``once_per``; None if it has none."""
+    """The business key that a value of ``once_per`` stands for; None if it stands for none."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if any(repr(part) in _EMPTY for part in (value, *parts)):
         return None
@@ -29,5 +29,5 @@ def _whole(part: Any) -> Any:
 
 
 def runs_of(key: Key, runs: list[Run]) -> list[Run]:
-    """Those of the runs of a business key that a message started, and no other one with the key."""
+    """The runs of a business key that this message started, without those of other messages with the key."""
     return [run for run in runs if run.conf["message"]["id"] == key[1]]

@@ -1,4 +1,4 @@
-"""What a process holds and knows, by the rules of ``docs/promise.md``, however the package remembers it."""
+"""What a process holds and knows. It follows from ``docs/promise.md``, not from the code of the package."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ def run_id_of(message_id: str, inbox_id: str, prefix: str = "workflow__") -> str
 @dataclass(eq=False)
 class Lease:
     """
-    A lease, as the rules see it.
+    A lease, and what became of its messages.
 
-    :param counts: delivery count of each message; ``deliveries`` has both of one that it has twice.
-    :param known_until: the earliest time at which it expires, as far as the process knows.
-    :param is_doubtful: whether a process was frozen while it leased, so that it does not know the end.
+    :param counts: delivery count of each message. A message that it has twice has one count here, and both of
+        its deliveries in ``deliveries``.
+    :param known_until: when it expires at the earliest, as far as the process knows.
+    :param is_doubtful: whether the process was frozen while it leased; it then does not know the end.
     :param has_twice: whether it has two deliveries of a message.
     :param attempted: messages whose run was requested or looked for; ``started``: requested.
-    :param is_at_work: whether a process that starts runs has it.
-    :param is_short: whether it nearly expired before such a process had it.
+    :param is_at_work: whether a process that starts runs has it; a trigger only leases.
+    :param is_short: whether it had nearly expired when a process that starts runs got it.
     :param refused: messages whose run Airflow rejected, or could not start.
     :param unended: messages for which an acknowledgement or release failed.
     :param released: messages whose release was requested.
@@ -86,20 +87,21 @@ class Lease:
 @dataclass(eq=False)
 class Knowledge:
     """
-    What a process knows, by the rules of ``docs/promise.md``.
+    What a process knows by the rules of ``docs/promise.md``.
 
     :param dag_ids: its targets.
     :param attempt: number of its try, from 1; each failed poll counts as one.
-    :param is_trigger: whether it leases only.
+    :param is_trigger: whether it only leases.
     :param targets_started: those of which it has started a run in this poll.
     :param targets_found: those of which it found a run in this poll, and that rejected nothing after that.
     :param rejected_by: the target of each rejection of this poll, and whether the message was new.
-    :param faulty: the start that Airflow answered with 5xx, until it is known whether the run exists.
-    :param failed: whether its target failed in this poll; ``troubled``: whether any request to Airflow did.
+    :param faulty: a start that Airflow answered with 5xx, until the process knows whether the run exists.
+    :param failed: whether its target failed in this poll.
+    :param troubled: whether any request to Airflow failed in this poll.
     :param source_in_trouble: whether the service rejected its credentials, or did not know its inbox.
     :param polls: number of its polls.
     :param starting: lease, message and DAG of the latest start.
-    :param owes_acknowledgement: whether it went on after an acknowledgement failed, and has sent none since.
+    :param owes_acknowledgement: whether an acknowledgement failed, and it went on without another one.
     :param dead_letter: lease and message of the latest start of a dead letter, and its time.
     """
 
@@ -124,13 +126,13 @@ class Knowledge:
     owes_acknowledgement: bool = False
 
     def has_checked(self, now: float) -> None:
-        """The check of a message has ended: with the lease no message of it can be decided about any more."""
+        """Note the leases that a check has used up: none of their messages can be decided about."""
         for lease in self.leases:
             if now >= lease.known_until - MARGIN_SECONDS:
                 lease.undecided.update(lease.counts)
 
     def went_on(self) -> None:
-        """It leases or starts more, though an acknowledgement may have failed."""
+        """It leases or starts more, whether or not an acknowledgement has failed."""
         self.owes_acknowledgement = self.owes_acknowledgement or bool(self.failed_acks)
 
     @property
@@ -147,5 +149,5 @@ class Knowledge:
 
     @property
     def probes(self) -> int:
-        """How many of them it may meet before it leases no more."""
+        """How many unproven rejections it may meet before it stops leasing."""
         return int(min(MAX_PROBES, 2 ** min(self.attempt - 1, 7)))

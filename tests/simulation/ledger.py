@@ -1,18 +1,20 @@
 """
-What is observed in a history, and the rules that must hold at each moment.
+The observer of a history, with the rules that must hold at each moment.
 
 1. A message is acknowledged only if it has a run or a dead letter at that moment.
-4. A poll that has neither started nor found a run of a target, or that found one before the target rejected
-   a message, leases one message at a time (a probe), after a failed try for an hour. It leases nothing more
-   after 1 rejection by targets of which it has started no run; after a failed try 2, then 4, 8 ... 128, each
-   of a message that was not delivered before.
-5. After the target failed, a poll leases nothing more, nor messages again that it has left to their lease.
-7. A process that ends, and was not ended, has released what it did not attempt. With a dead-letter DAG it has
-   attempted messages on their last safe delivery. A poll that leases or starts more after a failed
-   acknowledgement sends that again, and raises its error if it fails again, unless the service rejected its
-   credentials or did not know the inbox: then it waits.
-8. A process that nothing disturbed, and that ends before the safety margin of its lease begins, leaves no
-   message without an acknowledgement; among messages that start no run, none that has a run or a dead letter.
+4. A poll knows that a target works once it has started a run of it, or found one and met no rejection since.
+   Until then it leases one message at a time (a probe), and after a failed try it leases each probe for an
+   hour. It stops leasing after 1 rejection by targets of which it has started no run. After failed tries
+   it stops after 2, 4, 8 ... 128 of them, and only rejections of new messages count.
+5. After its target failed, a poll leases nothing more. No poll leases a message again that it left to its
+   lease.
+7. A process that ends by itself has released the messages that it did not attempt. With a dead-letter DAG it
+   has attempted each message on its last safe delivery. A poll that leases or starts more after a failed
+   acknowledgement sends the acknowledgement again. If that fails as well, the poll raises the error; it waits
+   instead if the service rejected its credentials or did not know the inbox.
+8. A process that nothing disturbed, and that ends before the safety margin of its lease begins, has
+   acknowledged all its messages. If some of them start no run, it has acknowledged at least those that have a
+   run or a dead letter.
 9. A single listener leases no more than its target has capacity for.
 
 ``starts.py`` has the rules for the start of a run, and ``invariants.py`` those for the end of a history.
@@ -87,7 +89,7 @@ class Ledger:
             for message in answer["results"]
             if "id" in message
         ]
-        # Of a message that was delivered twice the higher one, which goes first.
+        # A message that was delivered twice keeps its higher count: that delivery is worked on first.
         counts = dict(sorted(deliveries, key=lambda delivery: delivery[1]))
         now = self.world.scheduler.now
         inbox_id = self.world.inbox_ids.get(inbox, inbox)
@@ -189,9 +191,8 @@ class Ledger:
     def poll_began(self, process: Process) -> None:
         knowledge: Knowledge = process.knowledge
         knowledge.polls += 1
-        knowledge.failed = knowledge.troubled = knowledge.owes_acknowledgement = (
-            knowledge.source_in_trouble
-        ) = False
+        knowledge.failed = knowledge.troubled = False
+        knowledge.owes_acknowledgement = knowledge.source_in_trouble = False
         knowledge.leases_before, knowledge.faulty = len(knowledge.leases), None
         knowledge.targets_started.clear()
         knowledge.targets_found.clear()
@@ -206,7 +207,7 @@ class Ledger:
             self.must(is_sent, process, 7, "does not send an acknowledgement again that failed")
         if error is None:
             ids = sorted(message_id for _, message_id in knowledge.failed_acks)
-            # A source in trouble makes a sensor wait: it may be an alarm later.
+            # A sensor waits while its source is in trouble, and may raise an alarm later.
             self.must(
                 not ids or knowledge.source_in_trouble,
                 process,
@@ -218,7 +219,7 @@ class Ledger:
             )
         if isinstance(error, TargetError):
             knowledge.attempt += 1
-            # What it defers for is probed again.
+            # After the deferral it probes again.
             knowledge.targets_started.clear()
             knowledge.targets_found.clear()
             knowledge.rejected_by.clear()
@@ -228,7 +229,7 @@ class Ledger:
         """A process ended by itself, after an error or without."""
         now = self.world.scheduler.now
         for lease in process.knowledge.leases:
-            # A lease that was handed off too late may hold its messages by the clock of the service.
+            # By the clock of the service, a lease that was handed off too late may still hold its messages.
             late = lease.is_late and (process.stopped or isinstance(outcome, TaskTimeout))
             self.must(
                 late or lease.ended or not lease.is_late, process, 7, "does not release a late hand-off"
@@ -253,7 +254,7 @@ class Ledger:
                 message_id for message_id in unattempted if lease.counts[message_id] >= LAST_SAFE_DELIVERY
             ]
             self.must(not last, process, 7, f"ends without a try of {last}, on their last safe delivery")
-        # If Airflow does not answer, one message stays leased: released, the next try would lease it at once.
+        # If Airflow does not answer, one message stays leased, as the next try would lease it again at once.
         most = 1 if process.knowledge.troubled else 0
         self.must(
             len(unattempted) <= most,

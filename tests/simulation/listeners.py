@@ -28,7 +28,7 @@ HEARTBEAT_SECONDS = 300.0
 TRIGGERER_SECONDS = 30.0
 MAX_GAP_SECONDS = 3600.0
 EXPECTED = (WorkflowError, AirflowException, Deferred)
-"""What a task may raise; anything else is an error of the package, or of the simulation."""
+"""What a task may raise. Anything else is a mistake in the package or in the simulation."""
 
 
 @dataclass
@@ -36,10 +36,10 @@ class Listener:
     """
     A DAG with one task, that is run again and again.
 
-    :param kind: of its task.
+    :param kind: kind of its task.
     :param current: the process of the task, while there is one.
-    :param run_number: of its DAG run, from 1.
-    :param was_killed: whether the try before was ended by something else than an error of its own.
+    :param run_number: number of its DAG run, from 1.
+    :param was_killed: whether the try before was ended from outside, and not by an error of its own.
     """
 
     world: World
@@ -91,7 +91,7 @@ class Listener:
         return process
 
     def _frozen(self, process: Process, seconds: float) -> None:
-        """Airflow takes a frozen process for dead, and goes on without it."""
+        """Airflow takes a process that is frozen for long for dead, and goes on without it."""
         if seconds > HEARTBEAT_SECONDS and process is self.current:
             self.world.scheduler.after(HEARTBEAT_SECONDS, lambda: self._give_up(process))
 
@@ -150,14 +150,14 @@ class Listener:
         world = self.world
         self._start_trigger(deferral)
         if not (world.is_quiet or self._cancels_triggers) and world.random.random() < 0.1:
-            # A second triggerer that takes the first one for dead.
+            # A second triggerer takes the first one for dead, and runs the trigger as well.
             self._start_trigger(deferral)
 
     def _start_trigger(self, deferral: Deferred) -> None:
         on_end = partial(self._trigger_ended, deferral)
         trigger = self._new_process(f"{self.name} trigger", on_end)
         trigger.knowledge.is_trigger = True
-        # Another triggerer takes over what a frozen one has.
+        # If a triggerer is frozen, another one takes over its triggers.
         trigger.on_frozen = lambda seconds: self._trigger_lost(deferral, seconds)
         if trigger.doom is not None and trigger.doom.kind not in ("kill", "freeze"):
             trigger.doom = None
@@ -166,6 +166,7 @@ class Listener:
         self.world.scheduler.start(trigger, work)
 
     def _goes_on(self, deferral: Deferred) -> bool:
+        """Whether Airflow lets a trigger go on: it cancels one that no task waits for."""
         return deferral is self.deferral or not self._cancels_triggers
 
     @property

@@ -17,11 +17,11 @@ NORMAL, POISON, UNMATCHED, UNROUTABLE = "normal", "poison", "unmatched", "unrout
 INVALID = "invalid"
 SLOW = "slow"
 CPU_SECONDS = "cpu_seconds"
-"""In a payload: what its check takes."""
+"""The field of a payload with the CPU time that its check takes."""
 KILLER = "killer"
 DEAD_LETTERS = "dead"
 MATCH = "length(payload.items) > `0`"
-"""False for an unmatched message, and an error for one that is not routable."""
+"""It is false for an unmatched message, and fails on an unroutable one."""
 SCHEMA = {"required": ["n"], "properties": {"shop": {"maxLength": 1}}}
 """No payload of an invalid message fits it."""
 ONCE_PER = "payload.key"
@@ -36,18 +36,20 @@ CHANGING_BACK = {
     "handle": "message_attributes.lease_count != `2`",
     "handle_b": "message_attributes.lease_count == `2`",
 }
-"""The same, and on a later delivery the first one again."""
+"""Chooses another DAG for the second delivery, and the first one again for the third."""
 ITEMS: dict[str, Any] = {UNMATCHED: [], UNROUTABLE: 7}
-"""Of kinds that ``MATCH`` is not true for."""
+"""The ``items`` of the kinds that ``MATCH`` does not accept."""
 
 
 @dataclass(frozen=True)
 class PlannedMessage:
     """
-    :param kind: whether Airflow rejects it, no route takes it, it does not fit the schema, its check takes
-        too long, or it kills the process that starts its run.
-    :param at: seconds after the beginning.
-    :param count: deliveries that it has behind it by then.
+    A message that arrives in a history.
+
+    :param kind: what is wrong with it: Airflow rejects it, no route takes it, it does not fit the schema, its
+        check takes too long, or it kills the process that starts its run. Nothing, for ``normal``.
+    :param at: when it arrives, in seconds after the beginning.
+    :param count: number of its earlier deliveries.
     """
 
     message_id: str
@@ -64,7 +66,7 @@ class Episode:
 
     :param fault: a state of a target DAG; otherwise ``service`` (away), ``inbox`` (paused) or ``acknowledge``
         (each acknowledgement fails).
-    :param at_run: it begins with the run of this number instead, from 1.
+    :param at_run: number of the run, from 1, with which it begins; ``begin`` does not count then.
     """
 
     fault: str
@@ -81,22 +83,22 @@ class Plan:
 
     :param inboxes: the listeners of each inbox, by kind.
     :param disturbed_for: seconds after which nothing is disturbed any more.
-    :param harm: part of the processes that are killed, frozen or timed out.
-    :param service_faults: part of the calls to the service that fail, and likewise of those to Airflow.
+    :param harm: share of the processes that are killed, frozen or timed out.
+    :param service_faults: share of the calls to the service that fail; ``airflow_faults``: to Airflow.
     :param silent_fail: whether a sensor goes on after an error.
     :param dead_letter_dag_id: the DAG that takes what the targets reject; None without one.
     :param dead_letter_after: delivery count from which a rejected message is a dead letter.
     :param unmatched: ``dead_letter`` or ``lease``: what becomes of a message that no route takes.
-    :param pace: what the time of each call is multiplied with.
+    :param pace: factor for the time of each call.
     :param longest_poll_seconds: the longest pause between two polls; likewise between two tries.
-    :param most_kills: processes that are harmed at most.
-    :param notice_seconds: after at most so many seconds Airflow notices that a task was killed.
-    :param memory: messages of a lease that a process can hold; a larger one kills it. None for any number.
-    :param spares_sound: whether a process is killed by messages and leases only, which must not cost sound
-        messages their last delivery.
+    :param most_kills: maximum number of processes that are harmed.
+    :param notice_seconds: the longest time until Airflow notices that a task was killed.
+    :param memory: messages that a process can hold; a larger lease kills it. None for any number.
+    :param spares_sound: whether only messages and large leases kill processes. Sound messages must then not
+        lose their last delivery.
     :param omits_counts: whether the service says nothing about deliveries.
-    :param longest_wait: seconds after which each sound message must have its run, once nothing is disturbed
-        any more or from its arrival on; None if that is not said.
+    :param longest_wait: seconds after which each sound message must have its run, counted from its arrival,
+        or from the last disturbance if that is later; None for no limit.
     """
 
     seed: int
@@ -147,7 +149,7 @@ class Plan:
 
     @property
     def changes(self) -> bool:
-        """Whether the DAG of a message changes: then nothing may be delayed beyond the safety margin."""
+        """Whether the DAG of a message changes; no process may then be delayed beyond the safety margin."""
         return self.targets is CHANGING or self.targets is CHANGING_BACK
 
     @property
@@ -220,8 +222,8 @@ def calm(kind: str, messages: list[PlannedMessage], **changes: Any) -> Plan:
     """
     A plan in which nothing is disturbed.
 
-    :param kind: of its only listener, which has the default arguments.
-    :param changes: other choices.
+    :param kind: kind of its only listener, which has the default arguments.
+    :param changes: fields of the plan that differ.
     """
     plan = choose(1)
     _use_defaults(Random(1), plan)
@@ -247,8 +249,8 @@ def _with_keys(random: Random, plan: Plan) -> None:
 
 def _behind_rejected_messages(random: Random, plan: Plan) -> None:
     """
-    Up to 100 rejected messages at the head of an inbox, and sound ones behind them: a listener with the
-    default arguments starts those within minutes, after a few kills as well.
+    Up to 100 rejected messages at the head of an inbox, and sound ones behind them. A listener with the
+    default arguments starts the sound ones within minutes, even if it is killed a few times.
     """
     _use_defaults(random, plan)
     plan.messages = [message_of("p", index, POISON) for index in range(random.randint(1, 100))]
@@ -258,7 +260,7 @@ def _behind_rejected_messages(random: Random, plan: Plan) -> None:
 
 
 def _without_acknowledgements(random: Random, plan: Plan) -> None:
-    """Acknowledgements fail for hours, while messages arrive: each of them has its run nevertheless."""
+    """Acknowledgements fail for hours while messages arrive; each message has its run nevertheless."""
     _use_defaults(random, plan)
     number, plan.disturbed_for = random.randint(10, 60), 2 * 3600.0
     moments = [*[0.0] * (number // 2), *(random.uniform(0.0, 7200.0) for _ in range(number // 2))]
@@ -280,7 +282,7 @@ def _longer_than_a_lease(random: Random, plan: Plan) -> None:
 
 
 def _with_killers(random: Random, plan: Plan) -> None:
-    """Messages that kill the process that starts their runs, or leases that do, among many sound messages."""
+    """Messages, or large leases, that kill the process that starts runs, among many sound messages."""
     _use_defaults(random, plan)
     plan.inboxes = [[random.choice((POKE, DEFERRED, OPERATOR))]]
     plan.targets = random.choice((ONE, ONE, TWO))
@@ -300,7 +302,7 @@ def _with_killers(random: Random, plan: Plan) -> None:
 
 
 def _with_slow_checks(random: Random, plan: Plan) -> None:
-    """Messages whose check takes too long, at times longer than a lease, among many that are sound."""
+    """Messages whose check takes too long, sometimes longer than a lease, among many sound messages."""
     _use_defaults(random, plan)
     plan.dead_letter_dag_id = random.choice((None, DEAD_LETTERS, DEAD_LETTERS))
     number, outlasts = random.randint(10, 60), random.random() < 0.3
@@ -316,12 +318,12 @@ def _with_slow_checks(random: Random, plan: Plan) -> None:
 
 
 def _with_parts_of_keys(random: Random, plan: Plan) -> None:
-    """Keys of two parts, of which one may be empty, together with a dead-letter DAG."""
+    """Business keys of two parts, one of which may be empty, together with a dead-letter DAG."""
     _with_keys(random, plan)
     plan.dead_letter_dag_id, number = DEAD_LETTERS, len(plan.messages)
     odd = random.choices((None, POISON, SLOW), (16, 1, 1), k=number)
     for index, (message, kind) in enumerate(zip(plan.messages, odd, strict=True)):
-        # The target takes a run of the key of a message that it would reject.
+        # Messages of the odd kinds have no key: else the run of another message with the key would be theirs.
         first, second = random.choice("st"), random.choice(FULL if random.random() < 0.6 else EMPTY)
         key = None if kind else random.choice(([first, second], {"shop": first, "order": second}, second))
         extra = {"key": key, CPU_SECONDS: 6.0 if kind == SLOW else 0.0}

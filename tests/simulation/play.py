@@ -1,4 +1,4 @@
-"""Plays histories: replaces what the package uses of the world outside by the simulated one."""
+"""Plays histories: replaces everything outside that the package uses by the simulated world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.simulation.world import World
 
 PACKAGE = "airflow_provider_workflow"
 HISTORIES_OF_GARBAGE = 200
-"""After so many histories their worlds are freed."""
+"""The number of histories after which the garbage collection frees their worlds."""
 
 
 class HistoryLog(logging.Handler):
@@ -38,7 +38,7 @@ class HistoryLog(logging.Handler):
 
 
 _now = SimpleNamespace(world=None, played=0)
-"""The world of the history that is played now, and how many were played."""
+"""The world of the current history, and the number of histories that were played."""
 _UUIDS = SimpleNamespace(uuid4=lambda: _now.world.new_id(), UUID=uuid.UUID)
 REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (runs, "trigger_dag_run", lambda *args: _now.world.airflow.trigger_dag_run(*args)),
@@ -57,9 +57,9 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
 
 @contextmanager
 def staged() -> Iterator[None]:
-    """Within it histories can be played."""
+    """Within this context histories can be played."""
     with ExitStack() as stack:
-        # Each world leaves garbage with cycles; what Airflow has loaded need not be searched for it.
+        # Each world leaves garbage with cycles. The modules of Airflow need not be searched for garbage.
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -88,7 +88,7 @@ def play_plan(
     """
     Play the history of a plan, within :func:`staged`.
 
-    :param look: called with the world at its end.
+    :param look: called with the world at the end of the history.
     :return: as :func:`play`.
     """
     world = _now.world = World(plan, lines)

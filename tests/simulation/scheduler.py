@@ -53,13 +53,13 @@ class Process(greenlet):
 
     :param name: for the history.
     :param doom: what happens to it, if anything.
-    :param knowledge: what it knows by the rules.
+    :param knowledge: its ``Knowledge``, by which the rules judge it.
     :param on_term: called by SIGTERM; what it raises is raised in the process.
     :param on_end: called once: with its result or its exception, or with ``Killed``.
     :param harmed: the first thing that disturbed it, or empty.
     :param stopped: whether it was killed, frozen or ended.
     :param delayed_until: end of the last time that it was frozen, or waited for a slow call.
-    :param turn: how often it went on.
+    :param turn: how often it has gone on.
     :param cpu_seconds: CPU time that it has used.
     """
 
@@ -93,9 +93,9 @@ class Process(greenlet):
 
 class Scheduler:
     """
-    Time, and all that is due.
+    Time, and everything that is due.
 
-    :param random: decides which of two things that are due at the same moment happens first.
+    :param random: draws the moment within a pause at which a doom strikes.
     """
 
     def __init__(self, random: Random) -> None:
@@ -116,7 +116,7 @@ class Scheduler:
         self.at(self.now + seconds, act)
 
     def play(self, until: float, over: Callable[[], bool]) -> None:
-        """Let everything happen that is due, until it is over, or until a moment."""
+        """Let everything that is due happen, until ``over`` says so or the moment ``until`` is reached."""
         while self._due and not over():
             moment, _, act = heapq.heappop(self._due)
             if moment > until:
@@ -137,7 +137,7 @@ class Scheduler:
             except BaseException as error:
                 outcome = error
             process.end(outcome)
-            # An exception and the frames of its traceback hold each other.
+            # An exception and the frames of its traceback refer to each other.
             outcome = None
 
         process.run, process.parent = run, self.hub
@@ -165,7 +165,7 @@ class Scheduler:
             _throw(process)
 
     def pause(self, seconds: float) -> None:
-        """Let time pass in the running process, and whatever happens meanwhile happen."""
+        """Let time pass in the running process, while the other processes go on."""
         process: Any = getcurrent()
         if process.killed:
             raise Killed
@@ -183,7 +183,7 @@ class Scheduler:
             raise error
 
     def _strike(self, process: Process, doom: Doom) -> None:
-        """Let the doom of a process happen, unless it has ended by itself."""
+        """Let the doom of a process happen, unless the process has ended."""
         if process.ended:
             return
         if doom.kind == "kill":

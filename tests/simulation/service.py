@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ATTEMPT_SECONDS = 30.0
-"""The longest time of one attempt; a hook waits longer only before it."""
+"""The longest time of one attempt. A hook may wait longer, but only before the attempt."""
 HURRIED_SECONDS = 5.0
 MAX_WAIT_SECONDS = 60.0
 NO_EFFECT: dict[str, Callable[[str], WorkflowError]] = {
@@ -40,7 +40,7 @@ AFTER_EFFECT: dict[str, Callable[[str], WorkflowError]] = {
     "answer lost": lambda operation: TransportError(f"{operation}: no answer", sent=True),
     "503 after": lambda operation: ServerError(f"{operation}: 503", status=503),
 }
-"""Errors of calls that it did process."""
+"""Errors of calls that the service did process."""
 FAULTS = (
     *("refused", "reset", "429", "503", "refused", "reset", "429", "503", "403", "404"),
     *("answer lost", "503 after", "slow", "answer lost", "503 after", "slow", "waits", "waits"),
@@ -180,12 +180,12 @@ class Hook:
         return result
 
     def _harm(self, operation: str, fault: str) -> None:
-        # A failed acknowledgement keeps no message from its run.
+        # A failed acknowledgement delays no run.
         if operation != "acknowledge":
             self.world.process.harm(f"{operation}: {fault}")
 
     def _wait_at_rate_gate(self, operation: str, process: Process) -> None:
-        """Wait before a request is sent, so that a lease that waited is as long as any other."""
+        """Wait before the request is sent; a lease that waited is then as long as any other."""
         seconds = self.world.random.uniform(10.0, MAX_WAIT_SECONDS)
         if operation != "lease":
             process.harm(f"{operation}: waits")

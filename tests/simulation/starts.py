@@ -1,13 +1,13 @@
 """
-What is observed of runs as they are started, of targets and of the dead-letter DAG, and the rules for that.
+The observer of starts of runs, of targets and of the dead-letter DAG, with the rules for them.
 
-2. A message never has a second run, in any DAG, nor a run and a dead letter, with one exception: its process
-   was frozen for longer than its lease when it sent the dead letter. Messages of an inbox with the same
-   business key have one run together. The id of a run follows from the id of the inbox and that of the
-   message or the key, and its conf has the message that started it.
-3. A run is not started in the last 30 s of its lease, nor later, unless its process was frozen.
-6. Of a lease the message with the highest delivery count is started first. After an acknowledgement failed,
-   a message whose run is older than the lease is not started before one without a run.
+2. A message never has a second run, in any DAG. It has both a run and a dead letter in one case only: its
+   process was frozen for longer than its lease when it sent the dead letter. Messages of an inbox with the
+   same business key share one run. The id of a run follows from the id of the inbox and that of the message
+   or the key, and its conf has the message that started it.
+3. No run is started in the last 30 s of its lease or later, unless its process was frozen.
+6. The message of a lease with the highest delivery count is started first. After a failed acknowledgement,
+   messages without a run are started before those whose run is older than the lease.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the processes of a listener do: one try of a sensor or an operator, or its trigger."""
+"""The work of the processes of a listener: one try of a sensor or an operator, or a trigger."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Deferred(Exception):
     """
     The task is deferred.
 
-    :param limit: messages of the next lease; 0 for a trigger that only waits.
+    :param limit: maximum number of messages in the next lease; 0 for a trigger that only waits.
     :param seconds: length of the next lease.
-    :param so_far: the counters.
+    :param so_far: the counters until now.
     """
 
     def __init__(self, limit: int, seconds: int, so_far: dict[str, Any]) -> None:
@@ -64,9 +64,9 @@ class Deferred(Exception):
 @dataclass
 class Event:
     """
-    What a trigger hands off.
+    The event of a trigger, which hands off a lease.
 
-    :param text: the lease; empty if the task should only poll.
+    :param text: the lease as text; empty if the task should only poll.
     """
 
     text: str
@@ -80,8 +80,8 @@ class Try:
     """
     One try of a task in a process.
 
-    :param event: of its trigger, if it is resumed.
-    :param so_far: the counters from before.
+    :param event: the event of its trigger, if it is resumed.
+    :param so_far: the counters from before its deferral.
     """
 
     world: World
@@ -93,7 +93,7 @@ class Try:
     so_far: dict[str, Any] | None = None
 
     def work(self) -> Any:
-        """Do it; return what the task returns, or raise what it raises."""
+        """Run the task; return its result, or raise its error."""
         if self.kind == OPERATOR:
             return self._operate()
         sensor = new_sensor(self.world, self.inbox, deferrable=self.kind != POKE)
@@ -112,7 +112,7 @@ class Try:
             raise Deferred(limit, trigger.lease_seconds, (deferral.kwargs or {})["so_far"]) from None
 
     def _poke(self, sensor: WorkflowInboxSensor) -> Any:
-        """The mode poke of a sensor."""
+        """Run a sensor in the mode poke."""
         plan, pause = self.world.plan, self.world.plan.poll_seconds
         deadline = clock.now() + TIMEOUT_SECONDS
         while clock.now() < deadline:
@@ -132,7 +132,7 @@ class Try:
         raise AirflowSensorTimeout("nothing more to do")
 
     def _operate(self) -> Any:
-        """The dispatch operator."""
+        """Run the dispatch operator."""
         plan, hook = self.world.plan, Hook(self.world)
         routes = Routes(plan.targets, MATCH, plan.once_per)
         ti, rules = self.context["ti"], None

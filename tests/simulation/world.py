@@ -1,4 +1,4 @@
-"""One history: everything in it, and what is drawn while it is played."""
+"""One history: everything in it, and all random draws while it is played."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.simulation.service import FAULTS
 
 INBOXES = ("orders", "returns")
 QUIET_SECONDS = 60 * 3600.0
-"""The longest time in which everything is done once nothing is disturbed any more."""
+"""The time in which everything must be done once nothing is disturbed any more."""
 MAX_DELIVERIES = 5
 MAX_TRAFFIC = 20
 LOOK_SECONDS = 600.0
@@ -125,7 +125,7 @@ class World(Scene):
         self.scheduler.end()
 
     def forget(self) -> None:
-        """Leave nothing for the garbage collection, which takes longer."""
+        """Clear everything: that is faster than the garbage collection of its cycles."""
         for process in self.scheduler.processes:
             vars(process).clear()
         for part in (self.ledger, self.airflow, self.store, self.scheduler, self):
@@ -205,7 +205,7 @@ class World(Scene):
         self.is_quiet = True
         for (inbox_id, message_id), message in self.messages.items():
             if not self.plan.ends(message.kind) and self.plan.quarantine_after > MAX_DELIVERIES:
-                # It is not in the way for days.
+                # The service quarantines it soon; else it would be leased again for days.
                 self.store.messages.set_attributes(
                     inbox_id, message_id, {"lease_count": self.plan.quarantine_after - MAX_DELIVERIES}
                 )
@@ -215,7 +215,7 @@ class World(Scene):
             self._put_another(1)
 
     def _put_another(self, number: int) -> None:
-        """Put sound messages from time to time: a rejected message is decided about after one of them."""
+        """Put sound messages from time to time: only after a start is a rejected message decided about."""
         if number > MAX_TRAFFIC or self._is_done:
             return
         self._put(message_of("t", number))
@@ -224,7 +224,7 @@ class World(Scene):
         )
 
     def _look_for_quarantined(self) -> None:
-        """Note, from time to time, which messages are delivered no more."""
+        """Count, from time to time, the messages that are quarantined and not delivered any more."""
         states: dict[Key, set[str]] = defaultdict(set)
         for inbox_id in self.inbox_ids.values():
             for message in self.store.messages.queue(inbox_id).live.values():
@@ -264,7 +264,7 @@ class World(Scene):
         return self.messages[inbox_id, message_id].kind != NORMAL
 
     def identity(self, key: Key) -> Key:
-        """What has one run: a message, or all messages of its inbox with the same business key."""
+        """The key under which a run is counted; messages of an inbox with the same business key share it."""
         message = self.messages.get(key)
         is_alone = message is None or self.plan.once_per is None or message.kind != NORMAL
         if is_alone or (business := business_key(message.payload.get("key"))) is None:
@@ -272,7 +272,7 @@ class World(Scene):
         return key[0], f"key {business!r}"
 
     def capacity(self) -> float:
-        """Runs that the targets may have more."""
+        """How many more runs the targets may have."""
         most = self.plan.max_unfinished_runs
         if most is None:
             return float("inf")
@@ -287,7 +287,7 @@ class World(Scene):
     # What is drawn
 
     def latency(self) -> float:
-        """Seconds until a call reaches what it calls, or its answer comes back."""
+        """Seconds that a request takes to arrive, or its answer to come back."""
         draw = self.random.random()
         if draw < 0.7:
             return draw * 0.3 * self.plan.pace
