@@ -44,24 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_servers(*(variable for name in names for variable in SERVERS.get(name, ())))
     except RuntimeError as error:
         sys.exit(str(error))
-    measured: dict[str, list[Row]] = {}
-    failed = []
+    rows_by_benchmark: dict[str, list[Row]] = {}
+    failures = []
     for name in names:
         print(f"{name} ...", flush=True)
         try:
-            measured[name] = run(name, options)
+            rows_by_benchmark[name] = run(name, options)
         except Exception:
             # What was measured before is kept, and the others have their turns.
             traceback.print_exc()
-            failed.append(name)
-        write_json(measured, options.json, quick=options.quick)
-    print(f"\n{table(measured)}\nWritten to {options.json}.")
+            failures.append(name)
+        write_json(rows_by_benchmark, options.json, quick=options.quick)
+    print(f"\n{table(rows_by_benchmark)}\nWritten to {options.json}.")
     if options.plots:
-        drawn = plots.draw(measured, options.plots, quick=options.quick)
-        print(f"Drawn: {', '.join(map(str, drawn)) or 'nothing, as nothing of it has a plot'}.")
-    if failed:
-        print(f"Failed: {', '.join(failed)}.")
-    return 1 if failed else 0
+        files = plots.draw(rows_by_benchmark, options.plots, quick=options.quick)
+        print(f"Drawn: {', '.join(map(str, files)) or 'nothing, as nothing of it has a plot'}.")
+    if failures:
+        print(f"Failed: {', '.join(failures)}.")
+    return 1 if failures else 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -70,17 +70,17 @@ def run(*, quick: bool) -> list[Row]:
         connection = {key: emulator.connection[key] for key in ("host", "login", "password", "extra")}
         settings = Settings.build(**connection)
         headers = {"Authorization": f"Bearer {emulator.token()}", "Accept": "application/json"}
-        measured = requests_to(emulator)
+        measured_requests = requests_to(emulator)
         with WorkflowClient(settings) as client, requests.Session() as session:
             session.headers.update(headers)
             ours = partial(_one_by_one, lambda request: client.send(request.call()))
             bare = partial(_one_by_one, lambda request: session.request(**request.arguments).json())
-            rows = rows_of(measured, ours, "bare requests", bare, rounds)
-        return rows + runner.run(_of_aiohttp(settings, headers, measured, rounds))
+            rows = rows_of(measured_requests, ours, "bare requests", bare, rounds)
+        return rows + runner.run(_of_aiohttp(settings, headers, measured_requests, rounds))
 
 
 async def _of_aiohttp(
-    settings: Settings, headers: dict[str, str], measured: list[Request], rounds: int
+    settings: Settings, headers: dict[str, str], measured_requests: list[Request], rounds: int
 ) -> list[Row]:
     async with shared_session(None, 0) as shared, aiohttp.ClientSession(headers=headers) as session:
         client, loop = AsyncWorkflowClient(settings, shared), asyncio.get_running_loop()
@@ -97,7 +97,7 @@ async def _of_aiohttp(
             return lambda request: asyncio.run_coroutine_threadsafe(one_by_one(request), loop).result()
 
         ours = batch(lambda request: client.send(request.call()))
-        return await asyncio.to_thread(rows_of, measured, ours, "bare aiohttp", batch(bare), rounds)
+        return await asyncio.to_thread(rows_of, measured_requests, ours, "bare aiohttp", batch(bare), rounds)
 
 
 def _one_by_one(send: Callable[[Request], Any], request: Request) -> None:
@@ -106,7 +106,7 @@ def _one_by_one(send: Callable[[Request], Any], request: Request) -> None:
 
 
 def rows_of(
-    measured: list[Request],
+    measured_requests: list[Request],
     ours: Callable[[Request], None],
     beside: str,
     bare: Callable[[Request], None],
@@ -114,7 +114,7 @@ def rows_of(
 ) -> list[Row]:
     """Calls and CPU of each request: ours beside those of a bare session, in turns."""
     rows = []
-    for request in measured:
+    for request in measured_requests:
         ways = {"ours": partial(_sample, ours, request), "bare": partial(_sample, bare, request)}
         samples = in_turns(ways, rounds)
         (rates, used), (bare_rates, bare_used) = (zip(*series, strict=True) for series in samples.values())

@@ -62,12 +62,12 @@ def draw(rows: Rows, folder: Path, *, quick: bool) -> list[Path]:
     :param quick: whether the titles say that nothing was measured.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = []
+    files = []
     for name, plot in PLOTS.items():
         if points := points_of((row for members in rows.values() for row in members), name):
-            drawn.append(folder / f"{name}.svg")
-            _draw(plot, points, drawn[-1], QUICK if quick else "")
-    return drawn
+            files.append(folder / f"{name}.svg")
+            _draw(plot, points, files[-1], QUICK if quick else "")
+    return files
 
 
 def _draw(plot: Plot, points: Points, path: Path, remark: str) -> None:

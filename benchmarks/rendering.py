@@ -60,13 +60,13 @@ def run(*, quick: bool) -> list[Row]:
         raise RuntimeError("The page is measured in Chromium: install it (on Debian: apt install chromium)")
     rounds = 3 if quick else 30
     with launch(path) as browser, serving(ui, FakeAPI()) as host, opened(browser, 1400, 900) as page:
-        measured = {
+        samples_by_title = {
             f"{INBOXES} inboxes, scrolled": _scrolled(page, host, rounds),
             f"{MESSAGES} messages, filtered": _filtered(page, host, rounds),
         }
     return [
         alone(f"page Inboxes: {title}", "ms", samples, at_most=AT_MOST_MS)
-        for title, samples in measured.items()
+        for title, samples in samples_by_title.items()
     ]
 
 

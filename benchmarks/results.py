@@ -152,7 +152,7 @@ def compared(
 
 
 def in_turns(
-    ways: Mapping[str, Callable[[], T]], rounds: int, rest: tuple[float, float] = (0, 0)
+    ways: Mapping[str, Callable[[], T]], rounds: int, pause: tuple[float, float] = (0, 0)
 ) -> dict[str, list[T]]:
     """
     Call each way once a round; the one that began a round is last in the next.
@@ -171,7 +171,7 @@ def in_turns(
             sample = ways[name]()
             if number:
                 samples[name].append(sample)
-            time.sleep(chance.uniform(*rest))
+            time.sleep(chance.uniform(*pause))
     return samples
 
 

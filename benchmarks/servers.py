@@ -63,8 +63,8 @@ class Database:
 def metadata_database() -> Iterator[Database]:
     """A new database, which is dropped in the end."""
     with database(os.environ[POSTGRES_VARIABLE], "workflow_bench") as address:
-        opened = Database(address)
+        open_database = Database(address)
         try:
-            yield opened
+            yield open_database
         finally:
-            opened.close()
+            open_database.close()

@@ -57,7 +57,7 @@ def run(*, quick: bool) -> list[Row]:
     """Measure; ``quick`` for few watchers, and a shorter time."""
     counts = [min(case.count, QUICK_COUNT) if quick else case.count for case in CASES]
     settle_seconds, seconds = (QUICK_SECONDS, QUICK_SECONDS) if quick else (SETTLE_SECONDS, IDLE_SECONDS)
-    measured: list[tuple[Case, Measurement]] = []
+    measurements: list[tuple[Case, Measurement]] = []
     with EmulatorServer() as service, queues() as sqs:
         names = inbox_names(max(counts))
         urls = [(service.open_inbox(name), sqs.open_queue(name))[1] for name in names]
@@ -67,17 +67,17 @@ def run(*, quick: bool) -> list[Row]:
             print(f"  {count} {case.what} ...", flush=True)
             polls = sqs.polls if case.what == POLLS_QUEUES else lambda: service.count("list_messages")
             with watching(count, case.trigger, connections, env, settle_seconds) as airflow:
-                measured.append(
+                measurements.append(
                     (Case(case.what, count, case.trigger), measure_triggerer(airflow, polls, seconds))
                 )
-    return rows(measured)
+    return rows(measurements)
 
 
-def rows(measured: list[tuple[Case, Measurement]]) -> list[Row]:
+def rows(measurements: list[tuple[Case, Measurement]]) -> list[Row]:
     """What is shown of each case; the first is a triggerer without triggers."""
-    idle_share = measured[0][1].share
+    idle_share = measurements[0][1].share
     rows_of_cases = []
-    for case, measurement in measured:
+    for case, measurement in measurements:
         title = f"{case.count} {case.what}" if case.count else case.what
         rows_of_cases += [
             alone(f"{title}: share of one core", "%", [measurement.share]),

@@ -234,11 +234,11 @@ class AirflowAPI:
         return run
 
     def _failures(self, dag_id: str, run_id: str) -> str:
-        failed = [task for task in self.task_instances(dag_id, run_id) if task["state"] == "failed"]
+        failed_tasks = [task for task in self.task_instances(dag_id, run_id) if task["state"] == "failed"]
         return "\n".join(
             f"--- {task['task_id']}, try {task['try_number']}:\n"
             + self.task_log(dag_id, run_id, task["task_id"], task["try_number"], task["map_index"])[-3000:]
-            for task in failed
+            for task in failed_tasks
         )
 
 

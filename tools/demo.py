@@ -85,13 +85,13 @@ class Demo:
 
     def run(self) -> bool:
         """Show messages until all have had their runs; whether they had, before the limit."""
-        started, refreshed = clock.monotonic(), float("-inf")
+        began_at, refreshed = clock.monotonic(), float("-inf")
         with self._screen.live(self._airflow.url + PAGE) as show:
             while not self._is_finished():
                 now = clock.monotonic()
-                if now > started + self.limit_seconds:
+                if now > began_at + self.limit_seconds:
                     return False
-                self._put_and_kill(now - started)
+                self._put_and_kill(now - began_at)
                 if now > refreshed + REFRESH_SECONDS:
                     refreshed = now
                     tolerant(self._messages.look)

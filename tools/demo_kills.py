@@ -77,28 +77,28 @@ class Kills:
         if self.over or since_last < PAUSE_SECONDS:
             return None
         summary = self._service.summary(self._inbox)
-        leased = sum(
+        leased_count = sum(
             message["status"] == "leased" and message["leased_at"] > self._last_time
             for message in summary["messages"]
         )
         is_overdue = since_last > PAUSE_SECONDS + PATIENCE_SECONDS
-        if _has_long_lease(summary) or not (leased or is_overdue):
+        if _has_long_lease(summary) or not (leased_count or is_overdue):
             return None
-        killed = self._kill(self._plan[self.done], is_overdue=is_overdue)
-        if killed is None:
+        kill = self._kill(self._plan[self.done], is_overdue=is_overdue)
+        if kill is None:
             return None
         self.done += 1
         # The time of the service, which no kill changes.
         self._last_seconds, self._last_time = seconds, self._service.store.clock.now()
-        messages = "1 message was" if leased == 1 else f"{leased} messages were"
-        return f"{seconds:.0f} s: killed {killed[0]} while {messages} leased; {killed[1]}"
+        messages = "1 message was" if leased_count == 1 else f"{leased_count} messages were"
+        return f"{seconds:.0f} s: killed {kill[0]} while {messages} leased; {kill[1]}"
 
     def revive(self) -> list[str]:
         """Start again what ended by itself, as a supervisor would; describe each in a line."""
-        ended = [name for name in self._airflow.names if not self._airflow.alive(name)]
-        for name in ended:
+        ended_names = [name for name in self._airflow.names if not self._airflow.alive(name)]
+        for name in ended_names:
             self._airflow.restart(name)
-        return [f"The {name} ended by itself; started it again" for name in ended]
+        return [f"The {name} ended by itself; started it again" for name in ended_names]
 
     def _kill(self, part: str, *, is_overdue: bool) -> tuple[str, str] | None:
         """Kill; say what, and what follows."""

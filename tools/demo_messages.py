@@ -114,20 +114,24 @@ class Verdict:
         :param kills: processes that were killed; None if the demo kills none.
         """
         with_message = [run for run in runs if ((run["conf"] or {}).get("message") or {}).get("id")]
-        started = Counter(run["conf"]["message"]["id"] for run in with_message)
-        without_run = [message["status"] for message in messages if message["id"] not in started]
-        lost = sum(status in FINAL for status in without_run)
-        twice, waiting = len(with_message) - len(started), len(without_run) - lost
-        unfinished = sum(run["state"] != "success" for run in with_message)
-        text = f"{len(messages)} messages, {len(with_message)} runs, {lost} lost, {twice} twice"
+        started_ids = Counter(run["conf"]["message"]["id"] for run in with_message)
+        without_run = [message["status"] for message in messages if message["id"] not in started_ids]
+        lost_count = sum(status in FINAL for status in without_run)
+        twice, waiting_count = len(with_message) - len(started_ids), len(without_run) - lost_count
+        unfinished_count = sum(run["state"] != "success" for run in with_message)
+        text = f"{len(messages)} messages, {len(with_message)} runs, {lost_count} lost, {twice} twice"
         if kills is not None:
             text += f", {kills} kills"
-        if waiting:
-            text += f"; {waiting} in flight, not lost: a leased message starts when its lease ends"
-        if unfinished:
-            text += f"; {unfinished} of the runs not successful so far"
-        holds = lost == twice == 0
-        return cls(text, holds, holds and waiting == unfinished == 0 and len(started) == len(messages))
+        if waiting_count:
+            text += f"; {waiting_count} in flight, not lost: a leased message starts when its lease ends"
+        if unfinished_count:
+            text += f"; {unfinished_count} of the runs not successful so far"
+        holds = lost_count == twice == 0
+        return cls(
+            text,
+            holds,
+            holds and waiting_count == unfinished_count == 0 and len(started_ids) == len(messages),
+        )
 
 
 def epoch(moment: str) -> float:

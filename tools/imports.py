@@ -29,10 +29,10 @@ def main() -> int:
     count, faults = 0, []
     for path in sorted(root.rglob("*.py")):
         module = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
-        others = imports_of(ast.parse(path.read_text()))
+        imports = imports_of(ast.parse(path.read_text()))
         names = [
             (module, None),
-            *(other_name for other_name in others if not other_name[0].startswith(package.__name__)),
+            *(other_name for other_name in imports if not other_name[0].startswith(package.__name__)),
         ]
         for name, attribute in names:
             count += 1

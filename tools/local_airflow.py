@@ -224,8 +224,10 @@ class LocalAirflow:
         """
 
         def healthy() -> bool:
-            if ended := [name for name in self._components if not self.alive(name)]:
-                raise RuntimeError(f"{', '.join(ended)} ended while Airflow was starting\n{self.tails()}")
+            if ended_names := [name for name in self._components if not self.alive(name)]:
+                raise RuntimeError(
+                    f"{', '.join(ended_names)} ended while Airflow was starting\n{self.tails()}"
+                )
             try:
                 return set(self.api.health().values()) == {"healthy"} and self._have_jobs()
             except (requests.ConnectionError, requests.Timeout):
@@ -238,9 +240,9 @@ class LocalAirflow:
         """Whether the newest jobs began after the processes that were started last."""
         for command, kind in JOBS.items():
             components = [entry for entry in self._components.values() if entry.arguments[0] == command]
-            started = sorted(component.started_at for component in components)
+            started_times = sorted(component.started_at for component in components)
             jobs = sorted(datetime.fromisoformat(job["start_date"]) for job in self.api.jobs(kind))
-            if len(jobs) < len(started) or any(map(lt, jobs[-len(started) :], started)):
+            if len(jobs) < len(started_times) or any(map(lt, jobs[-len(started_times) :], started_times)):
                 return False
         return True
 

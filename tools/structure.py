@@ -171,7 +171,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.structure", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the counted items")
     options = parser.parse_args(arguments)
-    figures, names = (measured | traced for measured, traced in zip(measure(), trace(), strict=True))
+    figures, names = (
+        own_figures | traced_figures for own_figures, traced_figures in zip(measure(), trace(), strict=True)
+    )
     for label, value in figures.items():
         print(f"{label:46}  {value:>8,g}")
     for label, items in names.items() if options.list else ():

@@ -99,20 +99,20 @@ class Trial:
         """Wait until tasks have got all messages, or have got none for a while."""
         last, since = -1, time.monotonic()
         while time.monotonic() - since < QUIET_SECONDS:
-            handled = [self._times(way) for way in self.ways]
-            if all(times[number] for times in handled for number in numbers):
+            times_of_ways = [self._times(way) for way in self.ways]
+            if all(times[number] for times in times_of_ways for number in numbers):
                 return
-            if (total := sum(times.total() for times in handled)) != last:
+            if (total := sum(times.total() for times in times_of_ways)) != last:
                 last, since = total, time.monotonic()
             time.sleep(1)
 
     def _handled(self, way: Way) -> dict[int, list[float]]:
         """When tasks that got a message began, by its number."""
-        handled: dict[int, list[float]] = {}
+        times_by_number: dict[int, list[float]] = {}
         for began_at, numbers in self.database.rows(HANDLED, way.name):
             for number in numbers if isinstance(numbers, list) else ():
-                handled.setdefault(number, []).append(began_at)
-        return handled
+                times_by_number.setdefault(number, []).append(began_at)
+        return times_by_number
 
     def _times(self, way: Way) -> Counter[int]:
         return Counter({number: len(moments) for number, moments in self._handled(way).items()})

@@ -131,7 +131,7 @@ def all_queues() -> Iterator[Queues]:
 
         notice, event = Trigger(NOTICE, "Trigger(name)"), Trigger(EVENT, "Trigger(name, lease_seconds=60)")
         polled_event = Trigger(EVENT, f"Trigger(name, lease_seconds=60, {OFTEN})")
-        received = Trigger(QUEUES, f"Trigger({QUEUE}, wait_time_seconds=20, waiter_delay=0)")
+        trigger = Trigger(QUEUES, f"Trigger({QUEUE}, wait_time_seconds=20, waiter_delay=0)")
         stream = Trigger(STREAM, "Trigger(topics=[name])")
         rabbit = Trigger(RABBIT, f'Trigger(queue_name="{PREFIX}" + name)')
         on_channel = Trigger(CHANNEL, f"Trigger({ON_CHANNEL})")
@@ -141,8 +141,8 @@ def all_queues() -> Iterator[Queues]:
         ways = [
             Way("ours", "@inbox_dag", OURS, put("ours"), notice, POLLING),
             Way("ours_event", "WorkflowInboxEventTrigger", OURS, put("ours_event"), event, polled_event),
-            Way("sqs_sensor", "SqsSensor", AMAZON, by_sensor, received, POLLED_QUEUE),
-            Way("sqs_watcher", "MessageQueueTrigger, sqs", AMAZON, by_watcher, received, POLLED_QUEUE),
+            Way("sqs_sensor", "SqsSensor", AMAZON, by_sensor, trigger, POLLED_QUEUE),
+            Way("sqs_watcher", "MessageQueueTrigger, sqs", AMAZON, by_watcher, trigger, POLLED_QUEUE),
             # One consumer polls all topics, and waits for a second each time.
             Way("kafka_topic", "KafkaSharedStreamTrigger", KAFKA, produce, stream, stream, 1, alone=True),
             Way("rabbitmq_queue", "RabbitMQTrigger", RABBITMQ, publish, rabbit),
@@ -221,17 +221,17 @@ def rabbitmq_queue() -> Iterator[tuple[str, Send]]:
             connection.close()
 
     def publish(number: int) -> None:
-        with channel() as opened:
-            opened.basic_publish("", name, json.dumps({"number": number}), persistent)
+        with channel() as open_channel:
+            open_channel.basic_publish("", name, json.dumps({"number": number}), persistent)
 
-    with channel() as opened:
-        opened.queue_declare(name, durable=True)
+    with channel() as open_channel:
+        open_channel.queue_declare(name, durable=True)
     try:
         yield name, publish
     finally:
-        with channel() as opened:
+        with channel() as open_channel:
             for queue in (name, *(f"{PREFIX}{watched}" for watched in inbox_names(WATCHED))):
-                opened.queue_delete(queue)
+                open_channel.queue_delete(queue)
 
 
 def redis_channel(name: str) -> Send:

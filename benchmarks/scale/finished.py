@@ -141,8 +141,8 @@ class Deployment:
             self.service.put(way.name, *({"number": number} for number in range(count)))
 
         def moments() -> list[tuple[float, int]]:
-            ended = self.database.rows(way.query, way.dag_id, put_at)
-            return [(at - put_at, messages) for at, messages in ended]
+            ends = self.database.rows(way.query, way.dag_id, put_at)
+            return [(at - put_at, messages) for at, messages in ends]
 
         wait(self.airflow, lambda: sum(messages for _, messages in moments()) >= count, seconds)
         return Finished(way, count, moments(), meter.window())

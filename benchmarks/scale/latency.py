@@ -93,8 +93,8 @@ def seconds_of_steps(
         f"a run of {target}, and the end of its listener",
         interval=0.1,
     )
-    (ended,) = database.rows(MOMENTS, AT, target, name)
-    return [after - moment for moment, after in itertools.pairwise([put_at, *map(float, ended)])]
+    (moments,) = database.rows(MOMENTS, AT, target, name)
+    return [after - moment for moment, after in itertools.pairwise([put_at, *map(float, moments)])]
 
 
 def rows(samples: Mapping[str, Sequence[Steps]]) -> list[Row]:

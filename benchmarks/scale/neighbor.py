@@ -99,16 +99,16 @@ class Neighbor:
         """Probe beside nothing, with the limit, and with more and more runs."""
         self._probe("warming up", 1)
         rows = [*self._probe("no other runs", self.size.probes), *self._with_limit()]
-        started = 0
+        run_count = 0
         for count in self.size.messages:
-            put(self.service, FLOOD, count - started)
+            put(self.service, FLOOD, count - run_count)
             run_id = self.airflow.api.trigger_dag(FLOOD)
             self.airflow.api.wait_for_run(FLOOD, run_id, STARTED_SECONDS)
-            started = count
+            run_count = count
             rows += self._flooded(count, self.size.active[0])
         self.active.write_text(str(self.size.active[1]))
         self._wait(f"({MAX_ACTIVE}) = {self.size.active[1]}", FLOODED)
-        return [*rows, *self._flooded(started, self.size.active[1])]
+        return [*rows, *self._flooded(run_count, self.size.active[1])]
 
     def _flooded(self, count: int, active: int) -> list[Row]:
         return self._probe(f"{count} runs started, max_active_runs={active}", self.size.probes)
@@ -135,8 +135,8 @@ class Neighbor:
             run_ids.add(self.airflow.api.trigger_dag(PROBE))
             time.sleep(self.size.apart)
         wait(self.airflow, lambda: run_ids <= set(self._begun()), PROBED_SECONDS)
-        begun = self._begun()
-        return rows_of(title, [begun[run_id] for run_id in run_ids if run_id in begun], probes)
+        steps_by_run = self._begun()
+        return rows_of(title, [steps_by_run[run_id] for run_id in run_ids if run_id in steps_by_run], probes)
 
     def _begun(self) -> dict[str, Sequence[float]]:
         """The seconds of each step, by the id of the run."""

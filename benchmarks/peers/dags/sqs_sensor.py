@@ -11,7 +11,7 @@ from airflow.sdk import dag, task
 @dag(schedule="@continuous", start_date=datetime(2025, 1, 1), max_active_runs=1)
 def sqs_sensor():
     # At its fastest: the longest wait of a poll, and no pause between two.
-    waiting = SqsSensor(
+    sensor = SqsSensor(
         task_id="wait",
         sqs_queue=os.environ["PEER_SQS_SENSOR"],
         deferrable=True,
@@ -23,7 +23,7 @@ def sqs_sensor():
     def handle(messages):
         return [json.loads(message["Body"])["number"] for message in messages]
 
-    handle(waiting.output["messages"])
+    handle(sensor.output["messages"])
 
 
 sqs_sensor()

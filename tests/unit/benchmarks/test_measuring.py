@@ -53,9 +53,9 @@ def test_every_name_of_the_command_line_is_a_benchmark(name: str) -> None:
 
 
 def test_what_is_no_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         command.main(["--only", "speed"])
-    assert ended.value.code == 2
+    assert exit_info.value.code == 2
     assert "'speed'" in capsys.readouterr().err
 
 
@@ -353,7 +353,7 @@ def test_dag_files_are_written_and_shown_by_the_time_to_parse_each(tmp_path: Pat
 def test_waiting_triggerers_are_shown_per_1000_inboxes_with_what_they_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, started, inbox_names = tmp_path / "log", [], []
+    log, processes, inbox_names = tmp_path / "log", [], []
     log.write_text(scale_watchers.BLOCKED)
     monkeypatch.setattr(scale_watchers, "APART_SECONDS", 0)
     monkeypatch.setattr(scale_watchers, "Meter", FakeMeter)
@@ -376,12 +376,12 @@ def test_waiting_triggerers_are_shown_per_1000_inboxes_with_what_they_missed(
         answers,
         service=service,
         logs=lambda name: log,
-        start_process=lambda name, words: started.append(name),
+        start_process=lambda name, words: processes.append(name),
     )
 
     rows = fleet.wait(0, 0, 2)
 
-    assert (started, inbox_names) == (["triggerer-2"], ["inbox_0", "inbox_1000"])
+    assert (processes, inbox_names) == (["triggerer-2"], ["inbox_0", "inbox_1000"])
     *figures, notice_row = rows
     values = {title.partition(": ")[2].partition(": ")[2]: value for title, value in medians(figures).items()}
     assert values.pop("until each inbox was polled")[1] == "s"
@@ -477,9 +477,9 @@ def test_each_step_begins_where_the_one_before_ended() -> None:
     put_at: list[float] = []
 
     def moments(*_: object) -> list[list[Any]]:
-        ended = itertools.accumulate([put_at[0] + 100, *took])
+        ends = itertools.accumulate([put_at[0] + 100, *took])
         # XComs and events have them as text.
-        return [[str(moment) for moment in ended]]
+        return [[str(moment) for moment in ends]]
 
     answers = {
         scale_latency.COUNT: lambda dag_id: next(counts),

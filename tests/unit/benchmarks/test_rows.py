@@ -49,24 +49,24 @@ def test_the_steps_of_the_notice_recipe_add_up_to_its_total_beside_that_of_the_f
 
 def test_what_browsers_add_to_the_api_server_is_taken_round_by_round() -> None:
     answers = [{"answered": 500, "failed": 0}, {"answered": 250, "failed": 3}]
-    share, added, requests, failed = page.rows(50, 30.0, [7.0, 10.0], [4.0, 6.0], answers)
+    share, added, requests, failures = page.rows(50, 30.0, [7.0, 10.0], [4.0, 6.0], answers)
     assert (share.ours.median, share.theirs and share.theirs.median) == (8.5, 5.0)
     assert (added.ours.low, added.ours.high, added.aim) == (3.25, 3.75, "at most 5")
     assert requests.ours.median == 12.5
-    assert (failed.ours.median, failed.aim) == (1.5, "at most 0, missed")
+    assert (failures.ours.median, failures.aim) == (1.5, "at most 0, missed")
 
 
 def test_idle_triggers_of_peers_cost_what_goes_beyond_a_triggerer_without_any(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shares = {0: 1.0, LISTENING: 3.0, POLLING: 5.0}
-    started: list[int | Trigger] = []
+    triggers: list[int | Trigger] = []
 
     @contextmanager
     def watching(count: int, trigger: Trigger, *_: object) -> Iterator[int | Trigger]:
         assert count == (0 if trigger == SLEEPING else WATCHED)
-        started.append(trigger if count else 0)
-        yield started[-1]
+        triggers.append(trigger if count else 0)
+        yield triggers[-1]
 
     monkeypatch.setattr(peers, "watching", watching)
     monkeypatch.setattr(peers, "measure_triggerer", lambda case, *_: SimpleNamespace(share=shares[case]))
@@ -78,7 +78,7 @@ def test_idle_triggers_of_peers_cost_what_goes_beyond_a_triggerer_without_any(
     idle = f"CPU of {WATCHED} idle triggers"
     assert medians(rows, f"{ways[0]}: ") == pytest.approx({idle: 2.0, "CPU per 1000 polls": 20.0})
     assert medians(rows, f"{ways[1]}: ") == {idle: 2.0}
-    assert len(started) == 3
+    assert len(triggers) == 3
 
 
 def test_rows_of_a_peer_say_what_was_late_lost_or_doubled_and_no_time_where_there_is_none() -> None:
