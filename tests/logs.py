@@ -50,15 +50,15 @@ def entries(file: str, text: str) -> Iterator[Entry]:
     """The entries of one log."""
     level, entry_text = "info", ""
     for line in _COLOUR.sub("", text).splitlines():
-        begun = _level(line)
-        if begun is None and line.startswith(_TRACEBACK) and level not in ALARMING:
-            begun = "error"
-        if begun is None:
+        new_level = _level(line)
+        if new_level is None and line.startswith(_TRACEBACK) and level not in ALARMING:
+            new_level = "error"
+        if new_level is None:
             entry_text += f"\n{line}"
             continue
         if entry_text:
             yield Entry(file, level, entry_text)
-        level, entry_text = begun, line
+        level, entry_text = new_level, line
     if entry_text:
         yield Entry(file, level, entry_text)
 

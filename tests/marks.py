@@ -55,7 +55,7 @@ def _in_base64(value: bytes) -> set[bytes]:
     """What base64 makes of a value within a longer text, but for the signs that depend on its neighbors."""
     parts = set()
     for before, shared in ((0, 0), (1, 2), (2, 3)):
-        whole = (before + len(value)) * 8 // 6
+        sextets = (before + len(value)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            parts.add(encode(bytes(before) + value)[shared:whole])
+            parts.add(encode(bytes(before) + value)[shared:sextets])
     return parts

@@ -14,12 +14,12 @@ OURS = str(Path(airflow_provider_workflow.__file__).parent)
 def chain(error: BaseException) -> list[BaseException]:
     """An error and all that it came from, what is not shown in a traceback (``from None``) included."""
     errors: list[BaseException] = []
-    waiting: list[object] = [error]
-    while waiting:
-        cause = waiting.pop()
+    causes: list[object] = [error]
+    while causes:
+        cause = causes.pop()
         if isinstance(cause, BaseException) and cause not in errors:
             errors.append(cause)
-            waiting += [cause.__cause__, cause.__context__, *cause.args, *getattr(cause, "exceptions", ())]
+            causes += [cause.__cause__, cause.__context__, *cause.args, *getattr(cause, "exceptions", ())]
     return errors
 
 

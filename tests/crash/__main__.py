@@ -193,12 +193,13 @@ def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memo
         print(f"  {times:4} {act}")
     all_kept = all(recipe.is_kept(account) for recipe, account in accounts.items())
     print("Every promise was kept." if all_kept else "A PROMISE WAS BROKEN.")
-    lost = sum(account.lost for account in accounts.values())
+    lost_messages = sum(account.lost for account in accounts.values())
     sound = sum(account.sound_dead_letters for account in accounts.values())
     twice = sum(account.duplicates for recipe, account in accounts.items() if recipe.once)
     message_count = sum(len(account.put) for account in accounts.values())
     acts = f"{saboteur.kills} kills of processes that held messages, among {saboteur.done.total()} acts"
-    result = f"{message_count} messages, {acts}: {lost} lost, {twice} twice, {sound} sound ones dead letters"
+    losses = f"{lost_messages} lost, {twice} twice, {sound} sound ones dead letters"
+    result = f"{message_count} messages, {acts}: {losses}"
     record("crash test", f"{result}. MB, first and last third: {memory.summary()}", plan.command)
     return all_kept
 
@@ -245,10 +246,10 @@ def put_steadily(
     plan: Plan, scene: Scene, saboteur: Saboteur, recipes: Sequence[Recipe], memory: Memory
 ) -> None:
     """Put the messages one by one or in bursts, in turn for each recipe, and sample the memory meanwhile."""
-    started, burst = time.monotonic(), math.ceil(plan.messages / BURSTS) if plan.memory else 1
+    began_at, burst = time.monotonic(), math.ceil(plan.messages / BURSTS) if plan.memory else 1
     for number in range(plan.messages):
         due = number // burst * burst * plan.minutes * 60 / plan.messages
-        time.sleep(max(0.0, started + due - time.monotonic()))
+        time.sleep(max(0.0, began_at + due - time.monotonic()))
         scene.put(recipes[number % len(recipes)], number // len(recipes))
         saboteur.check()
         memory.sample()

@@ -100,14 +100,14 @@ class Saboteur:
 
     def _run(self) -> None:
         try:
-            following = time.monotonic() + self._pause()
+            next_strike_at = time.monotonic() + self._pause()
             while not self._over.wait(LOOK_SECONDS):
                 self._supervise()
                 self._break_or_mend()
                 self._limit_memory()
-                if self._sabotages and time.monotonic() >= following:
+                if self._sabotages and time.monotonic() >= next_strike_at:
                     self._strike()
-                    following = time.monotonic() + self._pause()
+                    next_strike_at = time.monotonic() + self._pause()
         except BaseException as fault:
             self._fault = fault
 
@@ -136,8 +136,8 @@ class Saboteur:
         elif action == "SIGTERM":
             send_signal(pids[:1], signal.SIGTERM)
         else:
-            whole = action.endswith("children") and part != "task process"
-            self._kill(self.airflow.pids(name) if whole else pids[:1])
+            is_group = action.endswith("children") and part != "task process"
+            self._kill(self.airflow.pids(name) if is_group else pids[:1])
         self.done[f"{part if action != 'stop and continue' else _kind(name)}: {action}"] += 1
 
     def _next_holder(self) -> int | None:

@@ -85,13 +85,13 @@ class Service:
         :param longer_than: seconds from now.
         :return: how many.
         """
-        ended = 0
+        expired_leases = 0
         for lease in self.summary(inbox)["leases"]:
             until = datetime.fromisoformat(lease["leased_until"]).timestamp()
             if until - time.time() > longer_than:
                 lease_of_inbox = {"inbox": inbox, "lease_id": lease["lease_id"]}
-                ended += self._until_answered("POST", "leases/expire", lease_of_inbox)["expired"]
-        return ended
+                expired_leases += self._until_answered("POST", "leases/expire", lease_of_inbox)["expired"]
+        return expired_leases
 
     def _until_answered(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         deadline = time.monotonic() + SECONDS_TO_ANSWER

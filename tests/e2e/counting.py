@@ -49,8 +49,8 @@ class Statsd:
         """
         values: dict[str, list[float]] = defaultdict(list)
         for line in list(self._lines):
-            if measured := re.fullmatch(r"airflow\.workflow\.([\w.]+),(.*):([\d.]+)\|" + kind, line):
-                name, tags, value = measured.groups()
+            if match := re.fullmatch(r"airflow\.workflow\.([\w.]+),(.*):([\d.]+)\|" + kind, line):
+                name, tags, value = match.groups()
                 if f"inbox={inbox}" in tags.split(","):
                     values[name.rpartition(".")[2]].append(float(value))
         return values

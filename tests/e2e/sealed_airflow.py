@@ -107,25 +107,27 @@ class Sealed:
 
     def do_everything(self) -> None:
         """Start runs of messages in every way, with right and wrong secrets, and with a user's tokens."""
-        stage, waiting = self.stage, self.inbox("-waiting")
-        watched_inbox, carried, drained, plain = map(self.inbox, ("-noticed", "-carried", "-drained", ""))
-        ids = {name: name.put({"n": 1}) for name in (watched_inbox, carried, drained, plain)}
+        stage, empty_inbox = self.stage, self.inbox("-waiting")
+        watched_inbox, event_inbox, drained_inbox, plain = map(
+            self.inbox, ("-noticed", "-carried", "-drained", "")
+        )
+        ids = {name: name.put({"n": 1}) for name in (watched_inbox, event_inbox, drained_inbox, plain)}
         failing = stage.start("listener_with_a_wrong_secret", plain)
-        running = [stage.start(dag_id, plain) for dag_id in ("listener", "sealed_inbox")]
-        stage.start("listener", waiting)
+        runs = [stage.start(dag_id, plain) for dag_id in ("listener", "sealed_inbox")]
+        stage.start("listener", empty_inbox)
         self.log_in()
-        of_user = stage.start("listener_of_a_user", waiting)
+        of_user = stage.start("listener_of_a_user", empty_inbox)
         self.type_commands()
         of_user.reaches("deferred")
         stage.emulator.store.tokens.expire()
-        running.append(stage.start("poking_listener_of_a_user", plain))
+        runs.append(stage.start("poking_listener_of_a_user", plain))
         ids[plain] += plain.put({"n": 2})
-        for run in running:
+        for run in runs:
             run.succeeds()
         failing.fails()
-        for inbox in (watched_inbox, drained, plain):
+        for inbox in (watched_inbox, drained_inbox, plain):
             stage.wait_until_succeeded(inbox, ids[inbox])
-        stage.until(lambda: self.airflow.api.asset_events(carried.name), "a message in an asset event")
+        stage.until(lambda: self.airflow.api.asset_events(event_inbox.name), "a message in an asset event")
 
 
 @contextmanager

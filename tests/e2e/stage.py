@@ -166,8 +166,8 @@ class Stage:
 
     def check_one_run_each(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
         """Check that each of these messages, and no other of its inbox, started exactly one run."""
-        started = Counter(_message_id(run["conf"]) for run in self.runs_of(inbox, dag_id))
-        assert started == Counter(ids)
+        run_counts = Counter(_message_id(run["conf"]) for run in self.runs_of(inbox, dag_id))
+        assert run_counts == Counter(ids)
 
     def wait_until_succeeded(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
         """Wait until every message has its one run, and all runs succeeded."""

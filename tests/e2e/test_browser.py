@@ -103,24 +103,24 @@ def conn_id(stage) -> Iterator[str]:
 def test_a_connection_that_is_made_in_the_page_works_and_so_it_does_when_it_was_changed_there(
     stage, visit, inbox, conn_id
 ):
-    wanted = stage.emulator.connection()
+    fields = stage.emulator.connection()
     form = visit.add_connection(conn_id)
-    form.fill({"Base URL": wanted["host"], "Client ID": wanted["login"], "Client secret": wanted["password"]})
+    form.fill({"Base URL": fields["host"], "Client ID": fields["login"], "Client secret": fields["password"]})
     form.open("Extra Fields")
-    form.fill({"Token URL": wanted["extra"]["oauth_url"], "Timeout (seconds)": "12"})
+    form.fill({"Token URL": fields["extra"]["oauth_url"], "Timeout (seconds)": "12"})
     form.submit("Save")
     assert stored_connection(stage, conn_id) == {
         "conn_type": "workflow",
-        "host": wanted["host"],
-        "login": wanted["login"],
-        "oauth_url": wanted["extra"]["oauth_url"],
+        "host": fields["host"],
+        "login": fields["login"],
+        "oauth_url": fields["extra"]["oauth_url"],
         **DEFAULTS,
         "timeout": 12,
     }
     check_it_works(stage, inbox, conn_id)
 
     form = visit.edit_connection(conn_id)
-    assert form.input("Client secret").input_value() != wanted["password"]
+    assert form.input("Client secret").input_value() != fields["password"]
     form.open("Extra Fields")
     form.fill({"Timeout (seconds)": "13"})
     form.choose("Grant", "client_credentials")

@@ -23,7 +23,7 @@ AIRFLOWS = ("-m", "airflow", "workflow")
 def drain(stage: Stage) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a drain on the machine of the Airflow, which goes on beside the test."""
     stage.airflow.wait_for_dags(["target"])
-    started: list[subprocess.Popen[str]] = []
+    processes: list[subprocess.Popen[str]] = []
 
     def start(
         inbox: Inbox, way: tuple[str, ...] = OURS, stderr: int = subprocess.PIPE
@@ -37,11 +37,11 @@ def drain(stage: Stage) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stderr=stderr,
             text=True,
         )
-        started.append(process)
+        processes.append(process)
         return process
 
     yield start
-    for process in started:
+    for process in processes:
         process.kill()
         process.communicate(timeout=10)
 

@@ -32,8 +32,8 @@ def test_the_demo_with_chaos_ends_with_the_verdict_that_each_message_had_one_run
 
     assert process.returncode == 0, process.stdout + process.stderr
     assert process.stdout.splitlines()[-1] == "60 messages, 60 runs, 0 lost, 0 twice, 5 kills"
-    killed = re.findall(r"^\d+ s: killed the (\w+) .*\(pid \d+\)", process.stdout, re.MULTILINE)
-    assert killed == ["triggerer", "worker", "scheduler", "triggerer", "worker"], process.stdout
+    kills = re.findall(r"^\d+ s: killed the (\w+) .*\(pid \d+\)", process.stdout, re.MULTILINE)
+    assert kills == ["triggerer", "worker", "scheduler", "triggerer", "worker"], process.stdout
     # At least one kill hit a process that had leased messages.
     assert "leased again" in process.stdout
 

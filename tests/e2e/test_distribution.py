@@ -285,9 +285,9 @@ def test_a_collector_gets_spans_of_the_dispatch_and_a_lineage_service_its_inbox_
     assert [(dataset["namespace"], dataset["name"]) for dataset in lineage["inputs"]] == [
         (f"workflow://{host}", "signups")
     ]
-    started = lineage["run"]["facets"][STARTED_RUNS]
-    assert (started["dagIds"], started["startedRunIds"]) == (["welcome"], [signups.run_id_of(message_id)])
-    assert {"_producer", "_schemaURL"} <= started.keys()
+    facet = lineage["run"]["facets"][STARTED_RUNS]
+    assert (facet["dagIds"], facet["startedRunIds"]) == (["welcome"], [signups.run_id_of(message_id)])
+    assert {"_producer", "_schemaURL"} <= facet.keys()
 
     def parent() -> dict[str, Any] | None:
         of_run = (

@@ -82,10 +82,10 @@ def test_a_listener_that_is_not_deferrable_looks_again_and_again(stage, inbox, d
 
 
 def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(stage, inbox, tmp_path):
-    gate, ended, numbers = tmp_path / "gate", threading.Event(), [0]
+    gate, end, numbers = tmp_path / "gate", threading.Event(), [0]
 
     def sample() -> None:
-        while not ended.wait(0.2):
+        while not end.wait(0.2):
             numbers.append(sum(run["state"] in UNFINISHED for run in stage.runs_of(inbox, "gated")))
 
     sampler = threading.Thread(target=sample)
@@ -106,7 +106,7 @@ def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(
         assert run.succeeds()["started"] == {"count": 8, "ids": ids}
     finally:
         gate.touch()
-        ended.set()
+        end.set()
         sampler.join()
     assert max(numbers) == 3
     assert inbox.all_acknowledged()

@@ -43,8 +43,10 @@ def test_a_user_logs_in_and_a_task_uses_his_token(stage, inbox, environment):
     # In a process of its own: a triggerer would keep the token from other tests.
     assert stage.start("poking_listener_of_a_user", inbox).succeeds()["started"]["count"] == 1
     stage.check_one_run_each(inbox, ids)
-    (used,) = {request.headers["authorization"].removeprefix("Bearer ") for request in inbox.requests("ack")}
-    assert stage.emulator.store.tokens.issued[used].grant == "authorization_code", "the one just stored"
+    (used_token,) = {
+        request.headers["authorization"].removeprefix("Bearer ") for request in inbox.requests("ack")
+    }
+    assert stage.emulator.store.tokens.issued[used_token].grant == "authorization_code", "the one just stored"
 
 
 def test_a_connection_of_the_database_is_logged_in_and_examined(stage, environment, inbox):

@@ -83,8 +83,8 @@ def test_listeners_of_a_misspelt_inbox_and_with_a_wrong_secret_fail_once_with_th
 
 def failed_run(stage: Stage, dag_id: str) -> str | None:
     """The id of a run of a DAG that has failed; None before there is one."""
-    failed = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(dag_id) if run["state"] == "failed"]
-    return failed[0] if failed else None
+    run_ids = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(dag_id) if run["state"] == "failed"]
+    return run_ids[0] if run_ids else None
 
 
 def first_failure(stage: Stage, dag_id: str) -> str:

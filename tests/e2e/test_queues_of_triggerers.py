@@ -83,9 +83,9 @@ def test_a_watcher_with_a_queue_runs_only_in_the_triggerer_that_serves_it(stage)
 
 def test_a_deferred_sensor_waits_in_the_triggerer_that_serves_the_queue_of_its_task(stage):
     sensed, unserved = (Inbox.open(stage.emulator, name) for name in INBOXES[3:])
-    run, waiting = stage.start("sensor_of_b", sensed), stage.start("sensor_of_default", unserved)
+    run, other_run = stage.start("sensor_of_b", sensed), stage.start("sensor_of_default", unserved)
     run.reaches("deferred")
-    waiting.reaches("deferred")
+    other_run.reaches("deferred")
     start_triggerer(stage, "b")
     unserved.put({"n": 1})
     ids = sensed.put({"n": 1})
@@ -94,4 +94,4 @@ def test_a_deferred_sensor_waits_in_the_triggerer_that_serves_the_queue_of_its_t
     assert rows_of_query(stage.airflow, "SELECT triggerer_id FROM trigger WHERE queue = 'default'") == [
         (None,)
     ]
-    assert waiting.task["state"] == "deferred"
+    assert other_run.task["state"] == "deferred"

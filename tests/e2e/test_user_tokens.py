@@ -25,8 +25,10 @@ def test_a_user_s_tokens_are_renewed_by_trigger_and_task_and_shown_to_nobody(sta
     ids = inbox.put({"n": 1})
     assert run.succeeds()["started"]["count"] == 1
     stage.check_one_run_each(inbox, ids)
-    used = {request.headers["authorization"] for request in inbox.requests("ack") + inbox.requests("lease")}
-    assert f"Bearer {first['access_token']}" not in used
+    headers = {
+        request.headers["authorization"] for request in inbox.requests("ack") + inbox.requests("lease")
+    }
+    assert f"Bearer {first['access_token']}" not in headers
 
     stage.emulator.store.tokens.expire()
     ids = inbox.put({"n": 2})

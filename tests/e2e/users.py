@@ -53,13 +53,13 @@ def log_in(conn_id: str, env: Mapping[str, str]) -> tuple[str, str]:
         text=True,
     ) as process:
         assert process.stdout is not None
-        logged, address = [], ""
+        lines, address = [], ""
         while not address.startswith("http"):  # after the log lines of the level DEBUG
-            logged.append(address)
+            lines.append(address)
             address = process.stdout.readline()
             assert address, process.communicate()
         address = address.strip()
         rest, errors = process.communicate(Browser().decide(address) + "\n", timeout=SECONDS)
     assert process.returncode == 0, errors
     assert "Logged in" in errors
-    return address, "".join(logged) + rest + errors
+    return address, "".join(lines) + rest + errors

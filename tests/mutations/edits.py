@@ -38,8 +38,8 @@ def without(word: str) -> Edit:
     """Leave the part with this word out of an ``and`` or ``or``."""
 
     def shortened(node: Any) -> ast.expr:
-        rest = [value for value in node.values if not _names(value, word)]
-        return rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+        remaining_values = [value for value in node.values if not _names(value, word)]
+        return remaining_values[0] if len(remaining_values) == 1 else ast.BoolOp(node.op, remaining_values)
 
     def has_it(node: ast.AST) -> bool:
         return isinstance(node, ast.BoolOp) and any(_names(value, word) for value in _lowest(node, word))

@@ -77,18 +77,18 @@ class Forks:
         tests_by_function = self._measure(session)
         print(f"{len(items)} tests execute {len(tests_by_function)} functions", file=sys.stderr)
         session.config.option.maxfail = 1 if self._first_only else 0
-        running: dict[_Fork, tuple[Fault, int]] = {}
+        forks: dict[_Fork, tuple[Fault, int]] = {}
         try:
             for number, fault in enumerate(self._faults):
-                while len(running) == self._workers:
-                    self._collect(running)
+                while len(forks) == self._workers:
+                    self._collect(forks)
                 tests = [items[test] for test in tests_by_function[fault.place(PACKAGE).function]]
                 answer = self._folder / f"{number}.json"
-                running[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
-            while running:
-                self._collect(running)
+                forks[_Fork(partial(_run_seeded, session, fault, tests), answer)] = fault, len(tests)
+            while forks:
+                self._collect(forks)
         finally:
-            for fork in running:
+            for fork in forks:
                 fork.stop()
         return True
 
@@ -117,16 +117,18 @@ class Forks:
             name: [test for test in tests if test not in failed] for name, tests in tests_by_function.items()
         }
 
-    def _collect(self, running: dict[_Fork, tuple[Fault, int]]) -> None:
+    def _collect(self, forks: dict[_Fork, tuple[Fault, int]]) -> None:
         """Take the outcomes of forks that have ended."""
         time.sleep(0.02)
-        for fork in [fork for fork in running if fork.has_ended()]:
-            fault, ran = running.pop(fork)
+        for fork in [fork for fork in forks if fork.has_ended()]:
+            fault, test_count = forks.pop(fork)
             failed = fork.answer()
             room = fault.place(PACKAGE).file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-            outcome = Outcome(fault.name, room, ran, failed or [], failed is None or bool(failed))
+            outcome = Outcome(fault.name, room, test_count, failed or [], failed is None or bool(failed))
             word = "noticed" if outcome.is_noticed else "NOT NOTICED"
-            print(f"{word}: {fault.name} ({len(outcome.failed)} of {ran})", file=sys.stderr, flush=True)
+            print(
+                f"{word}: {fault.name} ({len(outcome.failed)} of {test_count})", file=sys.stderr, flush=True
+            )
             self.outcomes.append(outcome)
 
 
@@ -158,8 +160,8 @@ class _Fork:
         """Whether the fork has ended; it is stopped here if it takes too long or too much memory."""
         if os.waitpid(self._process, os.WNOHANG)[0]:
             return True
-        used = psutil.Process(self._process).memory_info().rss
-        if time.monotonic() < self._ends_at and used < MAX_RUN_BYTES:
+        used_bytes = psutil.Process(self._process).memory_info().rss
+        if time.monotonic() < self._ends_at and used_bytes < MAX_RUN_BYTES:
             return False
         self.stop()
         return True

@@ -109,8 +109,10 @@ def generated(package: Path, count: int) -> list[Fault]:
     """
     faults = sorted(_one_of_each_function(package), key=lambda fault: _digest(fault.name))
     of_dispatch = [fault for fault in faults if fault.function.startswith("dispatch.")][: count // 2]
-    others = [fault for fault in faults if not fault.function.startswith(("dispatch.", "emulator."))]
-    return [*of_dispatch, *others[: count - len(of_dispatch)]]
+    of_other_modules = [
+        fault for fault in faults if not fault.function.startswith(("dispatch.", "emulator."))
+    ]
+    return [*of_dispatch, *of_other_modules[: count - len(of_dispatch)]]
 
 
 def _one_of_each_function(package: Path) -> Iterator[Fault]:

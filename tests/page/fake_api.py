@@ -129,8 +129,8 @@ class FakeAPI:
     def _page(self, name: str, entries: list[dict[str, Any]], request: Request) -> dict[str, Any]:
         first = int(request.query.get("cursor", ["0"])[0])
         end = first + self.page_size
-        following = str(end) if end < len(entries) else None
-        return {name: entries[first:end], "next": following, "fetched_at": self.fetched_at}
+        next_cursor = str(end) if end < len(entries) else None
+        return {name: entries[first:end], "next": next_cursor, "fetched_at": self.fetched_at}
 
     def _messages(self, request: Request) -> dict[str, Any]:
         page = self._page("messages", self.messages, request)
@@ -138,8 +138,10 @@ class FakeAPI:
         if "cursor" in request.query or "inboxes" not in body:
             return page
         summary = self.summary_of_inbox()
-        known = summary if summary["counts"] and "summary" not in self.failing else None
-        body["inboxes"] = [{**entry, "summary": entry["summary"] or known} for entry in body["inboxes"]]
+        known_summary = summary if summary["counts"] and "summary" not in self.failing else None
+        body["inboxes"] = [
+            {**entry, "summary": entry["summary"] or known_summary} for entry in body["inboxes"]
+        ]
         return page | {"inbox": body}
 
     def _one(self, inbox_id: str) -> Answer:
@@ -160,10 +162,10 @@ class FakeAPI:
 
     def _set(self, request: Request, status: str, reason: str | None) -> dict[str, Any]:
         (chosen_inbox,) = (entry for entry in self.inboxes if entry["id"] == request.parts[-2])
-        changed = chosen_inbox | {"status": status, "paused_reason": reason}
+        changed_inbox = chosen_inbox | {"status": status, "paused_reason": reason}
         if not self.is_late:
-            chosen_inbox |= changed
-        return changed
+            chosen_inbox |= changed_inbox
+        return changed_inbox
 
     def _replay(self, request: Request) -> dict[str, Any]:
         (letter,) = (letter for letter in self.dead_letters if letter["run_id"] == request.body["run_id"])

@@ -83,17 +83,17 @@ def soak(seconds: float, rate: float, topology: Topology, home: Path) -> bool:
 
 def put_and_sample(seconds: float, rate: float, scene: SoakScene, sampler: Sampler) -> None:
     """Put the messages, in turn for each recipe, and take samples once it is warm."""
-    begun = time.monotonic()
+    began_at = time.monotonic()
     message_count, sample_at, pause = 0, seconds / 5, min(10.0, max(2.0, seconds / 60))
-    while (passed := time.monotonic() - begun) < seconds:
-        if passed * rate >= message_count:
+    while (seconds_passed := time.monotonic() - began_at) < seconds:
+        if seconds_passed * rate >= message_count:
             scene.put(RECIPES[message_count % len(RECIPES)], message_count)
             message_count += 1
-        if passed >= sample_at:
-            scene.sample(sampler, passed)
+        if seconds_passed >= sample_at:
+            scene.sample(sampler, seconds_passed)
             sample_at += pause
-        following = min(message_count / rate, sample_at, seconds)
-        time.sleep(max(0.0, begun + following - time.monotonic()))
+        next_at = min(message_count / rate, sample_at, seconds)
+        time.sleep(max(0.0, began_at + next_at - time.monotonic()))
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ class ProbeTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         file = Path(self.folder, str(os.getpid()))
         while True:
-            unfinished = file.with_suffix(".new")
-            unfinished.write_text(json.dumps(counts_of_process()))
-            unfinished.replace(file)
+            new_file = file.with_suffix(".new")
+            new_file.write_text(json.dumps(counts_of_process()))
+            new_file.replace(file)
             await asyncio.sleep(LOOK_SECONDS)
         yield
 

@@ -141,13 +141,13 @@ class Row:
 
 def _figures(points: Points) -> tuple[float, ...]:
     """Of one process: what a row has of it."""
-    begun, ended = points[0][0], points[-1][0]
-    third = (ended - begun) / 3
-    early = [value for at, value in points if at <= begun + third]
-    late = [value for at, value in points if at >= ended - third]
+    first_at, last_at = points[0][0], points[-1][0]
+    third = (last_at - first_at) / 3
+    early = [value for at, value in points if at <= first_at + third]
+    late = [value for at, value in points if at >= last_at - third]
     slope = linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
     most = max(value for _, value in points)
-    return _lower_quartile(early), _lower_quartile(late), most, slope * 3600, ended - begun
+    return _lower_quartile(early), _lower_quartile(late), most, slope * 3600, last_at - first_at
 
 
 def _lower_quartile(values: list[float]) -> float:

@@ -172,10 +172,10 @@ async def _fire(scene: Scene, tracer: Tracer, deferral: TaskDeferred) -> Any:
         path, kwargs = deferral.trigger.serialize()
         module, _, name = path.rpartition(".")
         trigger = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
-        running = asyncio.create_task(_payloads(trigger))
+        trigger_task = asyncio.create_task(_payloads(trigger))
         await asyncio.wait_for(_until_it_waits(scene, leases), WAIT_SECONDS)
         scene.put()
-        payloads = await asyncio.wait_for(running, WAIT_SECONDS)
+        payloads = await asyncio.wait_for(trigger_task, WAIT_SECONDS)
         await trigger.cleanup()
     (payload,) = payloads
     return payload

@@ -92,16 +92,16 @@ def connections_of_tasks_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     In Airflow the end of a task's process closes them. Here an exception that is a parameter of a test keeps
     the hooks of its traceback for as long as all tests run.
     """
-    opened: WeakSet[RequestsWire] = WeakSet()
+    wires: WeakSet[RequestsWire] = WeakSet()
     construct = RequestsWire.__init__
 
     def noted(wire: RequestsWire, certificates: str | None) -> None:
         construct(wire, certificates)
-        opened.add(wire)
+        wires.add(wire)
 
     monkeypatch.setattr(RequestsWire, "__init__", noted)
     yield
-    for wire in list(opened):
+    for wire in list(wires):
         wire.close()
 
 

@@ -40,15 +40,15 @@ class Timer:
 
 class FakeClock:
     """
-    Stands still until somebody sleeps by it, or a test advances it.
+    A clock that stands still until somebody sleeps, or a test advances it.
 
-    A sleep takes no real time. In a thread it moves the clock. In an event loop it moves it as well, which is
-    all that one task needs; where several tasks wait side by side, a test says ``hold()`` and lets time pass
-    with ``elapse()``, and each of them wakes up in its turn.
+    A sleep takes no real time: it moves the clock, in a thread as in an event loop. That is enough for a
+    single task. If several tasks wait side by side, a test calls ``hold()`` and lets time pass with
+    ``elapse()``; each task then wakes up in its turn.
 
-    A sleep of 0 s only gives others their turn: it is not recorded, and nothing happens in it.
+    A sleep of 0 s only gives other tasks their turn: it is not recorded, and nothing happens in it.
 
-    :param start: seconds that it shows at first.
+    :param start: the first time that it shows, in seconds.
     """
 
     def __init__(self, start: float = START) -> None:

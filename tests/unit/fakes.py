@@ -59,11 +59,12 @@ class Supervisor:
 
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
-    :param users: who started a run, or the run of the task that started it, where that was a user.
-    :param by_tasks: the runs with a user that a task started.
-    :param user_of_tasks: who started the runs of the tasks that start runs, if that was a user.
-    :param faults: asked in turn before anything else; the first that returns something wins.
-    :param _thread_lock: Airflow's own, which keeps the answers of two threads apart.
+    :param users: the user behind a run: of the run itself, or of the run of the task that started it.
+    :param by_tasks: runs in ``users`` that a task started.
+    :param user_of_tasks: the user behind the tasks that start runs; None if no user started theirs.
+    :param requests: all requests for runs, in their order.
+    :param faults: called in turn with each request, before anything else; the first answer counts.
+    :param _thread_lock: the same lock as in Airflow; it keeps the answers of two threads apart.
     """
 
     dags: set[str] = field(default_factory=lambda: {"handle"})
@@ -72,7 +73,7 @@ class Supervisor:
     by_tasks: set[tuple[str, str]] = field(default_factory=set)
     user_of_tasks: str | None = None
     notes: dict[tuple[str, str], str | None] = field(default_factory=dict)
-    asked: list[TriggerDagRun] = field(default_factory=list)
+    requests: list[TriggerDagRun] = field(default_factory=list)
     faults: list[Callable[[TriggerDagRun], Fault | None]] = field(default_factory=list)
     on_start: Callable[[], None] = lambda: None
     _thread_lock: Any = field(default_factory=Lock)
@@ -91,7 +92,7 @@ class Supervisor:
         if not isinstance(message, TriggerDagRun):
             return None  # secrets that are to be masked
         msgspec.msgpack.encode(message.conf)
-        self.asked.append(message)
+        self.requests.append(message)
         outcome = next((answer for fault in self.faults if (answer := fault(message))), None)
         if outcome is None:
             outcome = self._start(message)
@@ -119,12 +120,12 @@ class Supervisor:
     def refuse(self, message_id: str, *errors: Fault) -> None:
         """Answer runs of messages whose ids begin so with these errors, one each, the last of them for
         ever."""
-        rest = list(errors)
+        remaining_errors = list(errors)
 
         def fault(message: TriggerDagRun) -> Fault | None:
             if not message.run_id.startswith(RUN_ID_PREFIX + message_id):
                 return None
-            return rest.pop(0) if len(rest) > 1 else rest[0]
+            return remaining_errors.pop(0) if len(remaining_errors) > 1 else remaining_errors[0]
 
         self.faults.append(fault)
 
@@ -142,9 +143,11 @@ class TaskInstance:
     """
     A running task.
 
-    :param on_look: happens when it asks whether runs exist.
+    :param unfinished: returns the number of unfinished runs of a DAG.
+    :param counts: the arguments of each request for a number of runs: DAG and states.
+    :param on_look: called when it asks whether runs exist.
     :param previous: the DAG run before its own.
-    :param xcoms: what was stored by its own run, and by others, by the id of the run and the key.
+    :param xcoms: the XComs of its own run and of others, by the id of the run, the key and the map index.
     """
 
     unfinished: Callable[[str], int] = lambda dag_id: 0
@@ -155,7 +158,7 @@ class TaskInstance:
     on_look: Callable[[], object] = lambda: None
     dag_fault: AirflowRuntimeError | None = None
     dags_asked: list[str] = field(default_factory=list)
-    counted: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    counts: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     previous: Any = None
     xcoms: dict[tuple[str, str, int], Any] = field(default_factory=dict)
     run_id: str = "run_of_this_task"
@@ -183,9 +186,9 @@ class TaskInstance:
     ) -> int:
         if run_ids is not None:
             self.on_look()
-            known = self.supervisor.runs if self.supervisor is not None else ()
-            return sum((dag_id, run_id) in known for run_id in run_ids)
-        self.counted.append((dag_id, tuple(states or ())))
+            known_runs = self.supervisor.runs if self.supervisor is not None else ()
+            return sum((dag_id, run_id) in known_runs for run_id in run_ids)
+        self.counts.append((dag_id, tuple(states or ())))
         return self.unfinished(dag_id)
 
     def get_first_reschedule_date(self, context: Any) -> None:

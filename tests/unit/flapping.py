@@ -122,8 +122,8 @@ class Service:
 
     @property
     def available(self) -> range:
-        arrived = sum(at <= self.clock.second for at in self.put_at[self._taken : self._taken + 200])
-        return range(self._taken, self._taken + arrived)
+        arrivals = sum(at <= self.clock.second for at in self.put_at[self._taken : self._taken + 200])
+        return range(self._taken, self._taken + arrivals)
 
     def lease(self, count: int) -> dict[str, Any]:
         inbox, numbers = self.answered(), self.available[:count]

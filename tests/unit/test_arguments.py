@@ -52,19 +52,19 @@ def test_an_editor_knows_the_arguments_that_the_listeners_share_with_their_types
 
 
 @pytest.mark.parametrize(
-    ("kind", "others"),
+    ("kind", "shared"),
     [
         (WorkflowInboxDispatchOperator, "DispatchTaskArguments"),
         (WorkflowInboxSensor, "DispatchSensorArguments"),
     ],
 )
-def test_a_listener_takes_the_shared_arguments_besides_its_own(kind: Any, others: str) -> None:
-    assert signature(kind.__init__).parameters["kwargs"].annotation == f"Unpack[{others}]"
+def test_a_listener_takes_the_shared_arguments_besides_its_own(kind: Any, shared: str) -> None:
+    assert signature(kind.__init__).parameters["kwargs"].annotation == f"Unpack[{shared}]"
     assert (
         arguments.DispatchArguments.__annotations__.keys()
-        <= getattr(arguments, others).__annotations__.keys()
+        <= getattr(arguments, shared).__annotations__.keys()
     )
-    assert not parameters_of(kind).keys() & getattr(arguments, others).__annotations__.keys()
+    assert not parameters_of(kind).keys() & getattr(arguments, shared).__annotations__.keys()
 
 
 def types_of_listener(kind: Any) -> dict[str, Any]:
@@ -80,22 +80,22 @@ def test_an_editor_knows_the_arguments_of_a_listener_of_inbox_dag_with_their_typ
         },
         "sensor": types_of_listener(WorkflowInboxSensor),
     }
-    both = {**of_kinds["notice"], **of_kinds["sensor"]}
+    arguments_of_both = {**of_kinds["notice"], **of_kinds["sensor"]}
     for name in ("inbox", "trigger_dag_id", "acknowledge"):
-        del both[name]
-    both["on_paused"] = Literal["fail", "log", "wait"]
+        del arguments_of_both[name]
+    arguments_of_both["on_paused"] = Literal["fail", "log", "wait"]
     choices = {choice for kind in of_kinds.values() for choice in get_args(kind["on_paused"])}
 
-    assert both == arguments.ListenerArguments.__annotations__
-    assert choices == {*get_args(both["on_paused"])}
+    assert arguments_of_both == arguments.ListenerArguments.__annotations__
+    assert choices == {*get_args(arguments_of_both["on_paused"])}
 
 
 def test_an_editor_knows_the_arguments_of_a_batch_with_their_types() -> None:
     own = types_of_batch()
-    known = arguments.BatchArguments.__annotations__
+    known_annotations = arguments.BatchArguments.__annotations__
 
-    assert {name: known.get(name) for name in own} == own
-    assert known.keys() == own.keys() | arguments.TaskArguments.__annotations__.keys()
+    assert {name: known_annotations.get(name) for name in own} == own
+    assert known_annotations.keys() == own.keys() | arguments.TaskArguments.__annotations__.keys()
     assert arguments.BatchArguments.__required_keys__ == {"inbox"}
 
 
@@ -111,15 +111,15 @@ def types_of_batch() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("known", "kind", "without"),
+    ("typed_dict", "kind", "without"),
     [
         (arguments.DagArguments, DAG, {"dag_id", "schedule"}),
         (arguments.TaskArguments, BaseOperator, set()),
         (arguments.SensorArguments, BaseSensorOperator, {"poke_interval"}),
     ],
 )
-def test_an_editor_knows_the_arguments_of_airflow(known: Any, kind: Any, without: set[str]) -> None:
-    names = {*known.__annotations__}
+def test_an_editor_knows_the_arguments_of_airflow(typed_dict: Any, kind: Any, without: set[str]) -> None:
+    names = {*typed_dict.__annotations__}
     of_airflow = parameters_of(kind).keys()
     if kind is BaseSensorOperator:
         of_airflow = of_airflow | parameters_of(BaseOperator).keys()

@@ -136,8 +136,8 @@ def test_what_pages_quote_of_errors_and_log_lines_is_what_the_code_says() -> Non
     sentences = [part for part in parts if " " in part]
     rows = [line.split("|") for line in PAGES["docs/glossary.md"].splitlines() if line.startswith("| ")]
     lines = [text for row in rows for text in re.findall(r"`([^`]+)`", row[3])]
-    logged = [part.strip() for line in lines for part in line.split("...") if part.strip()]
+    log_texts = [part.strip() for line in lines for part in line.split("...") if part.strip()]
 
     assert len(sentences) > 15
-    assert len(logged) > 10
-    assert not [part for part in (*sentences, *logged) if part not in texts]
+    assert len(log_texts) > 10
+    assert not [part for part in (*sentences, *log_texts) if part not in texts]

@@ -141,11 +141,11 @@ def queries(panel: dict[str, Any]) -> list[str]:
 def test_a_query_names_metrics_and_labels_that_exist() -> None:
     for expression in (rule["expr"] for rule in RULES), *(queries(panel) for panel in PANELS):
         for query in expression:
-            used = metrics_in(query)
+            names = metrics_in(query)
 
-            assert used, query
-            assert used <= set(NAMES), query
-            assert labels_in(query) <= set.intersection(*(tags_of(name) for name in used)), query
+            assert names, query
+            assert names <= set(NAMES), query
+            assert labels_in(query) <= set.intersection(*(tags_of(name) for name in names)), query
             # The value of a counter is the number since the exporter started.
             rates = re.sub(r"\(\S+\s+unless \S+\s+offset [^)]*\)", "", query)
             bare = re.findall(r"\b(airflow_\w+)(?:\{[^}]*\})?(?!\w|\{|\[)", rates)
@@ -236,8 +236,8 @@ def test_each_file_stands_on_the_page() -> None:
     texts = [
         block for language in ("docker", "ini", "yaml") for block in blocks("docs/deployment.md", language)
     ]
-    hidden = [path.name for path in DEPLOYMENT.iterdir() if path.read_text() not in texts]
-    assert hidden == ["connections.json"]
+    names = [path.name for path in DEPLOYMENT.iterdir() if path.read_text() not in texts]
+    assert names == ["connections.json"]
 
 
 def test_compose_gives_every_process_the_connection_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

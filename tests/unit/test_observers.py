@@ -121,10 +121,10 @@ def test_a_call_that_failed_has_the_type_of_its_error(bench: Workbench, spans: S
     with pytest.raises(WorkflowAPIError):
         bench.lease()
 
-    failed = spans.one("lease orders")
-    assert attributes(failed)["error.type"].endswith("Error")
-    assert "messaging.batch.message_count" not in attributes(failed)
-    assert (failed.status.status_code, failed.status.description) == (StatusCode.ERROR, None)
+    span = spans.one("lease orders")
+    assert attributes(span)["error.type"].endswith("Error")
+    assert "messaging.batch.message_count" not in attributes(span)
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)
 
 
 def test_a_run_that_existed_and_a_dead_letter_are_marked(bench: Workbench, spans: Spans) -> None:

@@ -149,12 +149,12 @@ def test_retries_with_growing_and_limited_pauses_are_the_default_of_a_task_and_o
     operator: Any, arguments: dict[str, Any], retries: int, limit: timedelta
 ) -> None:
     with a_dag() as dag:
-        mapped = operator.partial(task_id="t").expand_kwargs([arguments])
+        mapped_operator = operator.partial(task_id="t").expand_kwargs([arguments])
     read = scheduled(dag)
 
     assert (read["retries"], read["retry_delay"], read["max_retry_delay"]) == (retries, SECONDS_10, limit)
     assert read["retry_exponential_backoff"] in (True, 2)
-    for task in (operator(task_id="t", **arguments), mapped.unmap(arguments)):
+    for task in (operator(task_id="t", **arguments), mapped_operator.unmap(arguments)):
         assert (task.retries, task.retry_delay, task.max_retry_delay) == (retries, SECONDS_10, limit)
         assert task.retry_exponential_backoff
 
@@ -180,10 +180,10 @@ def test_an_explicit_value_of_a_task_and_of_a_mapped_one_wins(level: str) -> Non
         arguments = {"default_args": at["task"], **at["argument"]}
         operator = dispatch_operator(**arguments)
         partial = WorkflowInboxDispatchOperator.partial(task_id="mapped", **arguments)
-        mapped = partial.expand_kwargs([START_RUNS])
+        mapped_operator = partial.expand_kwargs([START_RUNS])
 
-    assert retries_of(operator) == retries_of(mapped.unmap(START_RUNS)) == EXPLICIT
-    assert scheduled(dag, mapped.task_id) == EXPLICIT
+    assert retries_of(operator) == retries_of(mapped_operator.unmap(START_RUNS)) == EXPLICIT
+    assert scheduled(dag, mapped_operator.task_id) == EXPLICIT
 
 
 def test_a_longer_first_pause_raises_the_default_limit_but_not_an_explicit_one() -> None:

@@ -76,9 +76,9 @@ def test_the_reserved_keys_are_those_that_this_api_server_rejects() -> None:
             return True
         return False
 
-    known = airflow_internals.SERIALIZATION_KEYS
-    others = {"__ref__", "__name__", "type", "__Classname__"}
-    assert {key for key in known | others if rejected(key)} == airflow_internals.reserved_keys()
+    known_keys = airflow_internals.SERIALIZATION_KEYS
+    other_keys = {"__ref__", "__name__", "type", "__Classname__"}
+    assert {key for key in known_keys | other_keys if rejected(key)} == airflow_internals.reserved_keys()
 
 
 @pytest.mark.since(3, 4, "the set of reserved keys")

@@ -58,7 +58,7 @@ def test_the_table_has_every_operator_sensor_and_trigger_that_airflow_is_told_of
 
 
 def test_examples_import_by_the_table() -> None:
-    imported = {
+    imported_types = {
         (path.name, alias.name, node.module)
         for path in FOR_USERS
         for node in ast.walk(ast.parse(path.read_text()))
@@ -67,7 +67,7 @@ def test_examples_import_by_the_table() -> None:
         if alias.name not in BEYOND
     }
 
-    assert [entry for entry in imported if PATHS.get(entry[1]) != entry[2]] == []
+    assert [entry for entry in imported_types if PATHS.get(entry[1]) != entry[2]] == []
 
 
 EXAMPLE = DOCS / "examples" / "typed_orders.py"

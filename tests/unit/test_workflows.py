@@ -29,8 +29,8 @@ def steps() -> list[dict[str, Any]]:
 
 
 def wanted_by_make_test() -> set[str]:
-    (wanted,) = re.findall(r"^test: (.*?) ##", MAKEFILE, re.MULTILINE)
-    return set(wanted.split())
+    (targets,) = re.findall(r"^test: (.*?) ##", MAKEFILE, re.MULTILINE)
+    return set(targets.split())
 
 
 def test_every_target_that_is_made_and_every_variable_that_is_given_exists() -> None:
@@ -63,10 +63,12 @@ def test_the_pairs_of_airflow_and_python_are_those_of_the_test_matrix() -> None:
 
 def test_every_action_is_named_by_its_commit_with_its_version_in_a_comment() -> None:
     lines = [line for path in FOLDER.iterdir() for line in path.read_text().splitlines() if "uses: " in line]
-    used = {line.split("uses: ")[1] for line in lines}
+    actions = {line.split("uses: ")[1] for line in lines}
     assert len(lines) == len([step for step in steps() if "uses" in step]) > 5
-    assert [line for line in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
-    assert len({line.split("@")[0] for line in used}) == len(used), "one action has two versions"
+    assert [
+        line for line in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)
+    ] == []
+    assert len({line.split("@")[0] for line in actions}) == len(actions), "one action has two versions"
 
 
 def test_every_job_has_a_time_limit_and_a_pinned_runner() -> None:

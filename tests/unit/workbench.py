@@ -118,7 +118,7 @@ class Workbench:
         ]
 
 
-def counted_as(lease: HeldLease, counts: dict[str, Any]) -> HeldLease:
+def with_counts(lease: HeldLease, counts: dict[str, Any]) -> HeldLease:
     """A lease whose messages have these delivery counts, and come in this order; None is no count."""
     before = {delivery.id: delivery.message for delivery in lease.deliveries}
     lease.deliveries[:] = [

@@ -66,9 +66,9 @@ if airflow_release() >= (3, 3):
     carrier = WorkflowInboxEventTrigger(
         inbox="crash-events", lease_seconds=60, poll_interval=2, max_poll_interval=10
     )
-    carried = Asset("crash_events", watchers=[AssetWatcher(name="crash_events", trigger=carrier)])
+    events = Asset("crash_events", watchers=[AssetWatcher(name="crash_events", trigger=carrier)])
 
-    with DAG("read_events", schedule=[carried], start_date=datetime(2025, 1, 1)):
+    with DAG("read_events", schedule=[events], start_date=datetime(2025, 1, 1)):
         EmptyOperator(task_id="read")  # what counts is that the event is stored
 
 with DAG("work_first", **CONTINUOUS):
@@ -102,10 +102,10 @@ def handle_decorated(message):
     EmptyOperator(task_id="handle")
 
 
-waiting = WorkflowInboxNoticeTrigger(
+notice_trigger = WorkflowInboxNoticeTrigger(
     inbox="crash-batches", renotify_seconds=15, poll_interval=2, max_poll_interval=10
 )
-available = Asset("crash_batches", watchers=[AssetWatcher(name="crash_batches", trigger=waiting)])
+available = Asset("crash_batches", watchers=[AssetWatcher(name="crash_batches", trigger=notice_trigger)])
 
 with DAG("work_in_batches", schedule=schedule_of(available), max_active_runs=1):
 

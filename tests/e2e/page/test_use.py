@@ -58,9 +58,9 @@ def test_an_open_inbox_needs_one_request_for_each_refresh(page, visit, api, host
 
 
 def test_counts_that_a_list_lacks_are_requested_when_it_refreshes(page, visit, api, host, clock):
-    known = api.summary_of_inbox()
-    known["counts"]["available"] = 77
-    api.inboxes = [inbox(1, summary=known), inbox(2)]
+    summary = api.summary_of_inbox()
+    summary["counts"]["available"] = 77
+    api.inboxes = [inbox(1, summary=summary), inbox(2)]
     visit()
     page.get_by_role("link", name="77").wait_for()
     page.get_by_role("row").nth(2).get_by_role("link", name="4").wait_for()

@@ -82,17 +82,17 @@ class Finder(importlib.abc.MetaPathFinder):
     """Wraps functions of the modules above as they are imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        wanted = [
+        steps = [
             (step, attribute_path) for step, (module, attribute_path) in FUNCTIONS.items() if module == name
         ]
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if wanted else None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if steps else None
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
 
         def execute_and_wrap(module: ModuleType) -> None:
             execute(module)
-            for step, attribute_path in wanted:
+            for step, attribute_path in steps:
                 wrap(module, step, attribute_path)
 
         spec.loader.exec_module = execute_and_wrap  # type: ignore[method-assign]

@@ -45,8 +45,8 @@ with DAG("drain", schedule=schedule_of(notices), max_active_runs=1, start_date=S
         task_id="drain", inbox="soak-notice", trigger_dag_id="handle_notice", **RETRIES
     )
 
-carried = watched("soak_events", WorkflowInboxEventTrigger("soak-events", **POLLS))
-with DAG("read_events", schedule=[carried], start_date=START):
+events = watched("soak_events", WorkflowInboxEventTrigger("soak-events", **POLLS))
+with DAG("read_events", schedule=[events], start_date=START):
     EmptyOperator(task_id="read")
 
 probe = watched("soak_probe", ProbeTrigger(os.environ["WORKFLOW_SOAK_INSIDE"]))

@@ -16,10 +16,10 @@ class Browser:
 
     decision: str = "approve"
 
-    def decide(self, address: str, **changed: str) -> str:
+    def decide(self, address: str, **changes: str) -> str:
         """Where the authorization page sends the browser to."""
         response = requests.get(address, timeout=10)
         assert response.status_code == 200, response.text
-        form = {**dict(parse_qsl(urlsplit(address).query)), "decision": self.decision, **changed}
+        form = {**dict(parse_qsl(urlsplit(address).query)), "decision": self.decision, **changes}
         page = address.partition("?")[0]
         return requests.post(page, data=form, allow_redirects=False, timeout=10).headers["Location"]

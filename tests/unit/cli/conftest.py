@@ -54,8 +54,8 @@ def cli(connected_emulator: EmulatorServer, capsys: pytest.CaptureFixture[str]) 
         capsys.readouterr()
         try:
             code = main(arguments)
-        except SystemExit as stopped:  # the parser's
-            code = int(stopped.code or 0)
+        except SystemExit as exit_error:  # the parser's
+            code = int(exit_error.code or 0)
         return Outcome(code, *capsys.readouterr())
 
     return run

@@ -68,7 +68,7 @@ class DeadLetterRuns:
         inbox_id: str = INBOX_ID,
         age: timedelta | None = None,
         cause: str = "a made-up cause",
-        changed: dict[str, Any] | None = None,
+        changes: dict[str, Any] | None = None,
     ) -> str:
         """
         Make a dead letter of a message; return the id of its run.
@@ -79,7 +79,7 @@ class DeadLetterRuns:
         delivery = Delivery.of(inbox_id, message_of(message_id, payload))
         target_run_id = run_id_of(message_id, inbox_id)
         conf = conf_of(delivery, connection_id, target, reason, cause, target_run_id)
-        DatabaseRuns().start(dag_id, run_id, {**conf, **(changed or {})})
+        DatabaseRuns().start(dag_id, run_id, {**conf, **(changes or {})})
         if age is not None:
             self.backdate(dag_id, run_id, age)
         return run_id

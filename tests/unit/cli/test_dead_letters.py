@@ -154,7 +154,7 @@ def test_the_run_of_another_message_with_the_same_key_is_no_replay(
 ) -> None:
     run_id = run_id_of(json.dumps(["payload.order_id", "A-1"]), INBOX_ID, KEY_PREFIX)
     for message_id in ("bad", "worse"):
-        dead_letter_runs.bury(message_id, {"order_id": "A-1"}, changed={"target_run_id": run_id})
+        dead_letter_runs.bury(message_id, {"order_id": "A-1"}, changes={"target_run_id": run_id})
     dead_letter_runs.database.add_dag("other")
     elsewhere = ("--trigger-dag-id", "other", "-o", "json")
     assert cli("dead-letters", "replay", "bad", *elsewhere).json["started"]["ids"] == ["bad"]
@@ -253,8 +253,8 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     emulator.put("orders", {}, "no object", {}, ids=["good", "bad", "fine"])
     dead_letter_runs.database.add_dag("handle", params={"message": message})
     dead_letters = ("--dead-letter-dag-id", "dead", "--dead-letter-after", "1")
-    drained = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", *dead_letters, "-o", "json")
-    assert drained.json["dead_lettered"] == {"count": 1, "ids": ["bad"]}, drained.err
+    drain = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", *dead_letters, "-o", "json")
+    assert drain.json["dead_lettered"] == {"count": 1, "ids": ["bad"]}, drain.err
     assert set(states(emulator).values()) == {"acked"}
 
     result = cli(*REPLAY, "bad")
@@ -276,8 +276,8 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     assert conf["inbox_id"] == inbox_id
     assert conf["message"]["payload"] == "no object"
     emulator.put("orders", {"redelivered": 1}, ids=["bad"])
-    drained = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", "-o", "json")
-    assert drained.json["existing"] == {"count": 1, "ids": ["bad"]}
+    drain = cli("inbox", "drain", "orders", "--trigger-dag-id", "handle", "-o", "json")
+    assert drain.json["existing"] == {"count": 1, "ids": ["bad"]}
 
 
 def test_without_a_selection_nothing_is_started(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:

@@ -343,11 +343,11 @@ def test_no_living_triggerer_is_a_fault_only_where_triggers_wait(
     if seconds_ago is not None:
         database.add_triggerer(seconds_ago=seconds_ago)
     heartbeat = "none is running" if seconds_ago is None else "the last heartbeat is 2 h old"
-    for waiting, status in ((0, "warning"), (1, "failed")):
-        monkeypatch.setattr(module.airflow_internals, "count_triggers", lambda _, waiting=waiting: waiting)
+    for count, status in ((0, "warning"), (1, "failed")):
+        monkeypatch.setattr(module.airflow_internals, "count_triggers", lambda _, number=count: number)
         finding = doctor.examine()["triggerer"]
         assert finding["status"] == status
-        text = f"no triggerer is alive: {heartbeat}; waiting triggers of this provider: {waiting}"
+        text = f"no triggerer is alive: {heartbeat}; waiting triggers of this provider: {count}"
         assert finding["detail"] == text
         assert finding["fix"].startswith("start one: airflow triggerer")
 

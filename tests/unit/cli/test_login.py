@@ -210,8 +210,8 @@ def test_all_that_a_connection_lacks_is_named_at_once(terminal: Terminal) -> Non
 def test_tokens_that_cannot_be_stored_are_said_to_be_lost(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = TransportError("the store is away", sent=False)
-    monkeypatch.setattr(WorkflowHook, "store_user_tokens", Mock(side_effect=lost))
+    error = TransportError("the store is away", sent=False)
+    monkeypatch.setattr(WorkflowHook, "store_user_tokens", Mock(side_effect=error))
     assert terminal.login() == 1
     assert "No tokens were stored. Run the command again" in terminal.err
 

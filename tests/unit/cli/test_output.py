@@ -256,12 +256,12 @@ def test_stdout_is_for_the_result_alone_unless_somebody_debugs(level: str) -> No
 
     assert process.returncode == 0
     assert "told" in err
-    logged = ("logged info", "logged warning", "structured info", "structured warning")
+    log_texts = ("logged info", "logged warning", "structured info", "structured warning")
     if level == "INFO":
         assert json.loads(out) == {"the": "result"}
-        assert [text for text in (*logged, "deprecated") if text in err] == []
+        assert [text for text in (*log_texts, "deprecated") if text in err] == []
     else:
-        assert [text for text in logged if text not in out + err] == []
+        assert [text for text in log_texts if text not in out + err] == []
 
 
 @pytest.mark.slow

@@ -105,9 +105,9 @@ def test_a_group_is_the_same_in_both_ways(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("wrong", [(), ("nothing",), ("inbox", "show"), ("token", "-o", "x")])
 def test_wrong_usage_is_exit_code_2(wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as exit_info:
         main(wrong)
-    assert stopped.value.code == 2
+    assert exit_info.value.code == 2
     assert "usage: airflow-workflow" in capsys.readouterr().err
 
 
@@ -125,9 +125,9 @@ def test_help_has_every_exit_code_and_the_version_is_that_of_the_package(
 ) -> None:
     codes = {int(number) for number in re.findall(r"\d+", EXIT_CODES)}
     assert codes == set(Exit) - {Exit.CLOSED_PIPE}
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--version"])
-    assert stopped.value.code == 0
+    assert exit_info.value.code == 0
     assert capsys.readouterr().out == f"airflow-workflow {airflow_provider_workflow.__version__}\n"
 
 

@@ -145,9 +145,9 @@ def test_a_loop_has_large_answers_and_leases_read_beside_it(
 ) -> None:
     threads: list[int] = []
 
-    def read(answered: Answer) -> Any:
+    def read(response: Answer) -> Any:
         threads.append(threading.get_ident())
-        return answered.json()
+        return response.json()
 
     page = {"results": [ODD], "padding": "x" * int(size * large)}
     scripted_server.answers = [answer(200, page)]
@@ -290,8 +290,8 @@ READ_INBOX = {**ODD_INBOX, "name": None, "paused_reason": None, "notification_ur
     ids=["inbox", "inboxes", "messages", "lease", "a lease of null", "a lease of text", "a lease of lists"],
 )
 def test_optional_fields_of_another_type_are_left_out(read: Any, body: Any, expected: Any) -> None:
-    answered = read(Answer(200, {}, json.dumps({"results": [], **body}).encode()))
-    assert {name: answered[name] for name in body} == expected
+    page = read(Answer(200, {}, json.dumps({"results": [], **body}).encode()))
+    assert {name: page[name] for name in body} == expected
 
 
 NO_IDS: tuple[Any, ...] = ("", " ", ".", "..", "\ud800", 5, {})

@@ -73,11 +73,14 @@ def test_ensuring_creates_once_and_refuses_another_subscription(send: Sender) ->
 def test_a_new_inbox_has_both_words_for_its_name_or_none_and_its_inputs_are_an_object(
     fields: dict[str, Any],
 ) -> None:
-    wanted: Any = {"app_key": "shop", "action_key": "new_order", **fields}
-    subscription = {**wanted, "inputs": fields.get("inputs") or {}}
-    for call in (api.create_inbox(wanted, "orders"), api.ensure_inbox("orders", wanted)):
+    subscription_arguments: Any = {"app_key": "shop", "action_key": "new_order", **fields}
+    subscription = {**subscription_arguments, "inputs": fields.get("inputs") or {}}
+    for call in (
+        api.create_inbox(subscription_arguments, "orders"),
+        api.ensure_inbox("orders", subscription_arguments),
+    ):
         assert call.json == {"subscription": subscription, "name": "orders", "key": "orders"}
-    assert api.create_inbox(wanted).json == {"subscription": subscription}
+    assert api.create_inbox(subscription_arguments).json == {"subscription": subscription}
 
 
 def test_arguments_are_checked_before_a_name_is_looked_up(send: Sender, emulator: EmulatorServer) -> None:

@@ -37,8 +37,11 @@ def error_of(
     send = make_send(scripted_server.settings(client_secret=SECRET), longest_wait=0)
     with pytest.raises(errors.WorkflowAPIError) as error_info:
         send(call or api.get_inbox(SOME_ID))
-    copied: Any = pickle.loads(pickle.dumps(error_info.value))
-    assert (copied.answer, copied.rate_limit) == (error_info.value.answer, error_info.value.rate_limit)
+    copied_error: Any = pickle.loads(pickle.dumps(error_info.value))
+    assert (copied_error.answer, copied_error.rate_limit) == (
+        error_info.value.answer,
+        error_info.value.rate_limit,
+    )
     return error_info.value
 
 

@@ -236,10 +236,10 @@ async def ends_cancelled(task: asyncio.Task[Any]) -> None:
 
 @pytest.mark.parametrize("fault", [None, ValueError("at its end")])
 async def test_what_is_carried_through_ends_before_the_cancelled_one_does(fault: Exception | None) -> None:
-    answered, did = asyncio.Event(), []
+    answer_event, did = asyncio.Event(), []
 
     async def renew() -> str:
-        await answered.wait()
+        await answer_event.wait()
         did.append("renewed")
         if fault is not None:
             raise fault
@@ -250,7 +250,7 @@ async def test_what_is_carried_through_ends_before_the_cancelled_one_does(fault:
     await cancelled_again_and_again(task)
     assert not task.done()
 
-    answered.set()
+    answer_event.set()
     await ends_cancelled(task)
     assert did == ["renewed"]
 

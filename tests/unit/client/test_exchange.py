@@ -40,31 +40,31 @@ def signal_of_an_end() -> Iterator[signal.Signals]:
 
 
 @pytest.mark.parametrize(
-    "begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"], ids=["head", "body"]
+    "beginning", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"], ids=["head", "body"]
 )
 def test_a_task_that_is_ended_while_it_waits_closes_its_connection_and_can_use_its_client(
-    scripted_server: ScriptedServer, signal_of_an_end: signal.Signals, begun: bytes
+    scripted_server: ScriptedServer, signal_of_an_end: signal.Signals, beginning: bytes
 ) -> None:
-    received: list[bytes] = []
+    chunks: list[bytes] = []
     is_over = threading.Event()
 
     def play(connection: socket.socket) -> None:
-        connection.sendall(begun)
+        connection.sendall(beginning)
         connection.settimeout(LONG)
         signal.pthread_kill(threading.main_thread().ident or 0, signal_of_an_end)
         with suppress(ConnectionResetError):  # it closes before it has received all
-            received.append(connection.recv(1))
+            chunks.append(connection.recv(1))
         is_over.set()
 
     scripted_server.script(play)
     with WorkflowClient(scripted_server.settings()) as client:
-        with pytest.raises(KillError) as killed:
+        with pytest.raises(KillError) as error_info:
             client.send(api.list_inboxes())
         assert is_over.wait(LONG)
-        assert b"".join(received) == b"", "the client has closed the connection"
+        assert b"".join(chunks) == b"", "the client has closed the connection"
         scripted_server.script(answer(200, PAGE))
         assert client.send(api.list_inboxes()) == PAGE
-    assert killed.traceback  # whose frames hold the answer and the coroutine
+    assert error_info.traceback  # whose frames hold the answer and the coroutine
 
 
 def test_a_coroutine_that_needs_an_event_loop_is_an_error_and_is_closed() -> None:

@@ -172,8 +172,8 @@ REFUSED: dict[str, Script] = {
     "a body of a 304": whole(status=b"HTTP/1.1 304 Not Modified"),
     "no HTTP": b"\x15\x03\x01\x00\x02\x02\x46" + CLOSE,
     **{
-        f"cut {place}": in_two(received, len(received))
-        for place, received in {
+        f"cut {place}": in_two(reply, len(reply))
+        for place, reply in {
             "before it begins": b"",
             "in the status line": b"HTTP/1.1 2",
             "after the status line": b"HTTP/1.1 200 OK\r\n",

@@ -133,9 +133,13 @@ def test_a_wait_over_a_minute_is_raised_by_all_clients_of_a_process(
 ) -> None:
     wait = {"Retry-After": "61"}
     emulator.fault("status", operation="list_inboxes", status=429, code="limited", headers=wait)
-    with WorkflowClient(settings) as first, pytest.raises(errors.RateLimitError) as answered:
+    with WorkflowClient(settings) as first, pytest.raises(errors.RateLimitError) as error_info:
         first.send(api.list_inboxes())
-    assert (answered.value.status, answered.value.code, answered.value.retry_after) == (429, "limited", 61)
+    assert (error_info.value.status, error_info.value.code, error_info.value.retry_after) == (
+        429,
+        "limited",
+        61,
+    )
     text = r"list_inboxes was not sent: .* no inbox calls for 61 s"
     with WorkflowClient(settings) as second, pytest.raises(errors.RateLimitError, match=text) as unsent:
         second.send(api.list_inboxes())
@@ -232,18 +236,18 @@ def test_a_client_in_a_hurry_sends_once_and_waits_at_no_gate(
     assert fake_clock.slept == []
 
 
-@pytest.mark.parametrize(("requested", "waited"), [(3600, 3600), (3601, 3600), (1e11, 3600)])
+@pytest.mark.parametrize(("requested", "waited_seconds"), [(3600, 3600), (3601, 3600), (1e11, 3600)])
 def test_a_wait_of_up_to_an_hour_is_believed_and_the_error_has_what_was_sent(
-    requested: float, waited: float, endpoint: Endpoint, fake_clock: FakeClock
+    requested: float, waited_seconds: float, endpoint: Endpoint, fake_clock: FakeClock
 ) -> None:
     with pytest.raises(RateLimitError) as error_info:
         send_to(endpoint, Family.TEMPLATES, limited(requested))
     assert error_info.value.retry_after == requested
-    assert errors.requested_wait(error_info.value) == waited <= MAX_WAIT_SECONDS
+    assert errors.requested_wait(error_info.value) == waited_seconds <= MAX_WAIT_SECONDS
 
     with pytest.raises(RateLimitError) as unsent:
         send_to(endpoint, Family.TEMPLATES, ok([]))
-    assert unsent.value.retry_after == waited
-    fake_clock.advance(waited)
+    assert unsent.value.retry_after == waited_seconds
+    fake_clock.advance(waited_seconds)
     send_to(endpoint, Family.TEMPLATES, ok([]))
     assert fake_clock.slept == []

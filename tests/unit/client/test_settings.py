@@ -108,7 +108,7 @@ def test_scheme_and_port_are_taken_where_the_host_has_none(
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "used"),
+    ("field", "value", "parsed_value"),
     [
         *(("verify", word, True) for word in (True, "True", "1", 1, "yes", "", None)),
         *(("verify", word, False) for word in (False, "False", "0", 0, "no")),
@@ -122,10 +122,10 @@ def test_scheme_and_port_are_taken_where_the_host_has_none(
     ],
 )
 def test_a_field_may_be_a_value_or_a_text_and_only_the_token_url_keeps_its_last_slash(
-    field: str, value: Any, used: Any
+    field: str, value: Any, parsed_value: Any
 ) -> None:
     name = "token_url" if field == "oauth_url" else field
-    assert getattr(build({field: value}), name) == used
+    assert getattr(build({field: value}), name) == parsed_value
 
 
 @pytest.mark.parametrize("timeout", [0, 3601, "nan", "5 s"])
@@ -217,7 +217,7 @@ def test_a_failure_shows_no_secret(
         send(CALLS[name]())
     assert secrets_in(error_info.value, secrets_of(name)) == []
     text = caplog.text + repr(send.client.settings)
-    assert [hidden for hidden in secrets_of(name) if hidden in text] == []
+    assert [secret for secret in secrets_of(name) if secret in text] == []
 
 
 ERRORS = [
@@ -339,9 +339,9 @@ def test_a_secret_is_masked_in_base64_at_each_alignment(
             scripted_server.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
             with pytest.raises(errors.AuthenticationError) as error_info:
                 send(api.list_templates())
-            masked = str(error_info.value).rpartition("Basic ")[2]
-            assert "***" in masked
-            common = SequenceMatcher(None, masked, encoded, autojunk=False).find_longest_match()
+            masked_text = str(error_info.value).rpartition("Basic ")[2]
+            assert "***" in masked_text
+            common = SequenceMatcher(None, masked_text, encoded, autojunk=False).find_longest_match()
             assert common.size < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
 
 

@@ -110,9 +110,9 @@ def test_what_openssl_trusts_is_trusted_as_by_airflow_itself_and_loaded_once(
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: settings.tls(), range(8)))) == 1
     assert make_send(settings)(api.get_inbox(SOME_ID))["id"] == SOME_ID
-    both = settings.tls()
-    assert both is not None
-    assert both.cert_store_stats()["x509"] == default.cert_store_stats()["x509"] + 1
+    context = settings.tls()
+    assert context is not None
+    assert context.cert_store_stats()["x509"] == default.cert_store_stats()["x509"] + 1
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
@@ -275,8 +275,13 @@ def test_a_proxy_of_another_kind_is_refused_by_name(
     with pytest.raises(errors.ConfigurationError, match="socks5 proxy") as error_info:
         SyncSender(scripted_server.settings())(api.get_inbox(SOME_ID))
     assert "proxy-pass" not in texts(error_info.value)
-    for rest in ("proxy-[pass@127.0.0.1:1080", "proxy-pass@proxy:80abc", "proxy-pass@proxy:99999", "p@"):
-        monkeypatch.setenv("ALL_PROXY", f"http://me:{rest}")
+    for login_and_host in (
+        "proxy-[pass@127.0.0.1:1080",
+        "proxy-pass@proxy:80abc",
+        "proxy-pass@proxy:99999",
+        "p@",
+    ):
+        monkeypatch.setenv("ALL_PROXY", f"http://me:{login_and_host}")
         with pytest.raises(errors.ConfigurationError, match="a proxy that is no URL") as error_info:
             SyncSender(scripted_server.settings())(api.app_token("external"))
         assert (error_info.value.fix, "proxy-pass" in texts(error_info.value)) == ("", False)

@@ -210,10 +210,10 @@ async def test_each_caller_that_waits_for_a_renewal_that_is_refused_is_named_in_
         await asyncio.to_thread(emulator.wait_until_held)
         tasks[2].cancel()
         emulator.release()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     del tasks
-    assert [type(error).__name__ for error in ended] == ["AuthenticationError"] * 2 + ["CancelledError"]
-    orders, billing = map(str, ended[:2])
+    assert [type(error).__name__ for error in outcomes] == ["AuthenticationError"] * 2 + ["CancelledError"]
+    orders, billing = map(str, outcomes[:2])
     assert "rejects the credentials of the connection 'orders' (" in orders
     assert billing == orders.replace("orders", "billing")
     assert emulator.count("token") == 1, "who waits has the same error, and asks for nothing"
@@ -259,9 +259,9 @@ async def test_while_the_endpoint_is_down_a_token_that_is_due_is_used_on_and_ren
     endpoint.token(ok(ONE))
     fake_clock.advance(HOURS_10 - 200)
     callers = WaitingCallers(endpoint.cache, monkeypatch)
-    both = await callers.two()
+    tasks = await callers.two()
     callers.answer(fault)
-    assert [token.value for token, _ in await asyncio.gather(*both)] == ["one", "one"]
+    assert [token.value for token, _ in await asyncio.gather(*tasks)] == ["one", "one"]
     assert len(callers.waiting) == 1
     fake_clock.advance(29)
     assert endpoint.token() == "one"

@@ -187,12 +187,12 @@ async def test_a_trigger_does_not_wait_for_ever_for_a_token_that_another_one_ren
     tokens.join(token_key(settings, settings.scope))
     async with shared_session(None, 0) as session:
         client = AsyncWorkflowClient(settings, session, tokens=tokens, gates={})
-        waiting = asyncio.ensure_future(client.send(api.get_inbox(SOME_ID)))
+        task = asyncio.ensure_future(client.send(api.get_inbox(SOME_ID)))
         await fake_clock.elapse(89)
-        assert not waiting.done()
+        assert not task.done()
         await fake_clock.elapse(1)
         with pytest.raises(errors.TransportError) as error_info:
-            await waiting
+            await task
     assert is_still_renewing(error_info.value)
 
 

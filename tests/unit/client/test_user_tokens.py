@@ -254,8 +254,8 @@ def test_a_write_that_fails_is_tried_again(endpoint: Endpoint, fake_clock: FakeC
 
 def test_a_write_that_failed_in_appearance_is_not_done_twice(endpoint: Endpoint) -> None:
     # By now others may have renewed what we wrote; theirs would be lost.
-    others = replace(THEIRS, access_token="access-3", refresh_token="refresh-3")
-    store = ScriptedStore(OVER, OVER, others, writes=[AWAY])
+    other_tokens = replace(THEIRS, access_token="access-3", refresh_token="refresh-3")
+    store = ScriptedStore(OVER, OVER, other_tokens, writes=[AWAY])
     assert token(endpoint, store, ok(ANSWER)) == "access-3"
     assert store.written == [OURS]
 

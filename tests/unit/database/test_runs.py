@@ -109,10 +109,10 @@ def test_no_list_of_dead_letters_reads_the_conf_of_a_run(
 @pytest.mark.usefixtures("handle")
 def test_a_run_is_found_although_the_clock_of_its_machine_is_slow() -> None:
     create_dag_run("handle", RUN_ID, CONF, None, triggered_by="CLI", user=None)
-    started = datetime.now(UTC)
+    started_at = datetime.now(UTC)
 
     def is_found(later: timedelta) -> bool:
-        return bool(dag_runs.runs_of({RUN_ID: "i"}, [], since=started + later))
+        return bool(dag_runs.runs_of({RUN_ID: "i"}, [], since=started_at + later))
 
     assert is_found(timedelta(minutes=30))
     assert not is_found(CLOCK_SKEW + timedelta(minutes=1))

@@ -214,9 +214,9 @@ def test_the_annotation_is_the_schema_of_the_listener_unless_one_is_given(with_t
 
 def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    both = {"tags": ["shop"], "start_date": start, "is_paused_upon_creation": False}
+    dag_arguments = {"tags": ["shop"], "start_date": start, "is_paused_upon_creation": False}
     own = {"default_args": {"retries": 2}, "max_active_runs": 3, "description": "x", "params": {"rate": 2}}
-    target, listener = dags_of(**both, **own, dag_display_name="Orders")
+    target, listener = dags_of(**dag_arguments, **own, dag_display_name="Orders")
 
     assert target.tags == listener.tags == {"shop"}
     assert target.start_date == listener.start_date == start
@@ -386,9 +386,9 @@ def test_a_task_gets_a_payload_that_airflow_cannot_store() -> None:
 def test_a_process_without_this_package_gets_such_a_message_too() -> None:
     message = resolve(MessagePlaceholder(), LARGE)
 
-    for copied in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
-        assert type(copied) is dict
-        assert copied["payload"] == LARGE
+    for copied_message in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
+        assert type(copied_message) is dict
+        assert copied_message["payload"] == LARGE
 
 
 @pytest.mark.parametrize("payload", [{"amount": 1}, None])
@@ -416,16 +416,16 @@ def render(text: Callable[[Any], Any], payload: Any, **arguments: Any) -> Any:
 
 def test_a_payload_is_no_template_and_mapped_tasks_get_the_message_too() -> None:
     message = {"id": "a", "payload": {"text": "{{ 1 // 0 }}"}}
-    running: Any = {"dag_run": SimpleNamespace(conf={"message": message}), "params": {}}
+    context: Any = {"dag_run": SimpleNamespace(conf={"message": message}), "params": {}}
     with DAG("d", schedule=None) as dag:
         work(MessagePlaceholder()["payload"]["text"])
         work.override(task_id="mapped").partial(message=MessagePlaceholder()).expand_kwargs([{}])
 
     render: Any = dag.get_task("work")
-    render.render_template_fields({**running, "task": render})
+    render.render_template_fields({**context, "task": render})
     assert render.op_args == ("{{ 1 // 0 }}",)
-    mapped: Any = dag.get_task("mapped")
-    assert mapped.partial_kwargs["op_kwargs"]["message"].resolve(running) == message
+    mapped_task: Any = dag.get_task("mapped")
+    assert mapped_task.partial_kwargs["op_kwargs"]["message"].resolve(context) == message
 
 
 def test_a_part_in_a_string_is_sound_whatever_else_is_in_the_payload() -> None:
@@ -553,9 +553,9 @@ def test_an_operator_that_tests_its_arguments_takes_a_part_of_the_message() -> N
 
 
 def test_it_may_be_copied_pickled_and_compared_where_no_function_is_decorated() -> None:
-    for copied in (copy.copy(PART), copy.deepcopy({"a": PART})["a"], pickle.loads(pickle.dumps(PART))):
-        assert copied.serialize() == "message['payload']['vip']"
-        assert (copied != PART, PART in {PART}, bool(PART)) == (True, True, True)
+    for copied_part in (copy.copy(PART), copy.deepcopy({"a": PART})["a"], pickle.loads(pickle.dumps(PART))):
+        assert copied_part.serialize() == "message['payload']['vip']"
+        assert (copied_part != PART, PART in {PART}, bool(PART)) == (True, True, True)
 
 
 def test_in_a_string_it_is_a_template_however_it_gets_there() -> None:

@@ -52,19 +52,19 @@ def test_messages_cannot_be_given_in_the_dag_file() -> None:
 
 
 def test_the_function_is_called_with_batches_its_own_arguments_and_the_context(bench: Workbench) -> None:
-    called: list[Any] = []
+    calls: list[Any] = []
 
     @task.workflow_inbox(inbox=INBOX, batch_size=2)
     def work(limit: int, messages: Any, *, ti: Any = None, unit: str = "EUR", **context: Any) -> str:
         ids = [message["id"] for message in messages]
-        called.append((limit, ids, ti is bench.ti, unit, set(context)))
+        calls.append((limit, ids, ti is bench.ti, unit, set(context)))
         return "ignored"
 
     bench.put("a", "b", "c")
     result = execute(bench, work, 5, unit="USD")
 
-    rest = (True, "USD", {"task_state_store"})
-    assert called == [(5, ["a"], *rest), (5, ["b", "c"], *rest)]
+    other_arguments = (True, "USD", {"task_state_store"})
+    assert calls == [(5, ["a"], *other_arguments), (5, ["b", "c"], *other_arguments)]
     assert (result["batches"], result["processed"]["count"]) == (2, 3)
     assert bench.states == {}
 
@@ -80,22 +80,22 @@ def test_an_argument_that_is_missing_is_named_when_the_dag_is_parsed() -> None:
 
 
 def test_a_mapped_copied_or_grouped_task_works_on_messages_as_well(bench: Workbench) -> None:
-    called: list[Any] = []
+    calls: list[Any] = []
 
     @of_orders
     def work(messages: Any, limit: int, factor: int = 1) -> None:
-        called.append((len(messages), limit, factor))
+        calls.append((len(messages), limit, factor))
 
     with DAG("mapped", schedule=None, start_date=START) as dag:
-        mapped = work.partial(factor=2).expand(limit=[3, 4]).operator
+        mapped_operator = work.partial(factor=2).expand(limit=[3, 4]).operator
         with TaskGroup("intake"):
             of_orders(nothing)()
     bench.put("a")
-    mapped.unmap({"op_kwargs": {"limit": 3, "factor": 2}}).execute(bench.context)
+    mapped_operator.unmap({"op_kwargs": {"limit": 3, "factor": 2}}).execute(bench.context)
     bench.put("b")
     copy.deepcopy(operator_of(work, limit=5)).execute(bench.context)  # type: ignore[arg-type]
 
-    assert called == [(1, 3, 2), (1, 5, 1)]
+    assert calls == [(1, 3, 2), (1, 5, 1)]
     assert dag.task_ids == ["work", "intake.nothing"]
 
 
@@ -254,11 +254,11 @@ def test_a_task_that_is_being_ended_releases_the_batch_that_it_works_on(bench: W
 
 
 def test_a_task_that_is_ended_before_it_has_worked_leases_nothing(bench: Workbench) -> None:
-    ended, operator = operator_of(of_orders(nothing)), operator_of(of_orders(nothing))
-    ended.on_kill()
+    killed_operator, operator = operator_of(of_orders(nothing)), operator_of(of_orders(nothing))
+    killed_operator.on_kill()
     bench.put("a")
     with pytest.raises(TaskKilled):
-        ended.execute(bench.context)  # type: ignore[arg-type]
+        killed_operator.execute(bench.context)  # type: ignore[arg-type]
     assert bench.states == {"a": "available"}
 
     operator.execute(bench.context)  # type: ignore[arg-type]
@@ -303,14 +303,14 @@ def test_a_message_that_kills_its_process_takes_no_other_with_it(
 ) -> None:
     bench.supervisor.dags.add("dead")
     bench.put(*IDS)
-    killer, called = IDS[position], set()
+    killer, called_ids = IDS[position], set()
     for _ in range(6):
         for attempt in (1, 2, 3):
             bench.ti.try_number = attempt
             for ids in calls_of_a_try(bench, killer, dead_letter_dag_id):
-                called.update(ids)
+                called_ids.update(ids)
         clock.advance(3600)
 
-    assert called == set(IDS)
+    assert called_ids == set(IDS)
     assert bench.states == ({} if dead_letter_dag_id else {killer: "quarantined"})
     assert set(bench.dead_letters) == ({killer} if dead_letter_dag_id else set())

@@ -33,10 +33,10 @@ class Function:
     def __call__(self, messages: list[dict[str, Any]]) -> dict[str, str]:
         self.calls.append(messages)
         self.meanwhile([message["id"] for message in messages])
-        failed = [message["id"] for message in messages if message["id"] in self.bad]
-        if failed and not self.names:
+        failed_ids = [message["id"] for message in messages if message["id"] in self.bad]
+        if failed_ids and not self.names:
             raise ValueError(f"cannot read {messages[0]['payload']}")
-        return dict.fromkeys(failed, NAMED)
+        return dict.fromkeys(failed_ids, NAMED)
 
     @property
     def ids(self) -> list[list[str]]:

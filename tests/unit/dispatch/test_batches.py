@@ -270,8 +270,8 @@ def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called(bench
     ]
     assert bench.lease_sizes == [1, 2, 4, 1, 1, 1, 2, 2]
     # While the first of them is called the others are not held.
-    leased = {message_id for message_id, status in states[2].items() if status == "leased"}
-    assert leased == {"old3", "new4"}
+    leased_ids = {message_id for message_id, status in states[2].items() if status == "leased"}
+    assert leased_ids == {"old3", "new4"}
     assert bench.states == {}
 
 

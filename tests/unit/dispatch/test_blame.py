@@ -30,23 +30,23 @@ def refusal_of(number: int, dag_id: str, count: int | None) -> Refusal:
 def test_each_rejection_is_decided_once_and_never_against_a_message_that_no_run_speaks_against(
     steps: list[tuple[str, object]],
 ) -> None:
-    blame, decided, refusals, ran = Blame(), [], [], set()
+    blame, decisions, refusals, dag_ids_with_run = Blame(), [], [], set()
     for number, (dag_id, step) in enumerate(steps):
         if step == START:
             blame.run_started(dag_id)
-            ran.add(dag_id)
+            dag_ids_with_run.add(dag_id)
         elif step == END_OF_LEASE:
-            decided += blame.lease_ended()
+            decisions += blame.lease_ended()
         else:
             refusals.append(refusal_of(number, dag_id, step))  # type: ignore[arg-type]
-            decided += blame.run_rejected(refusals[-1])
+            decisions += blame.run_rejected(refusals[-1])
             blame.broken_target(refusals[-1])
-    decided += blame.drain_ended()
+    decisions += blame.drain_ended()
 
-    assert Counter(refusal.delivery.id for refusal, _ in decided) == Counter(
+    assert Counter(refusal.delivery.id for refusal, _ in decisions) == Counter(
         refusal.delivery.id for refusal in refusals
     )
-    assert {refusal.dag_id for refusal, fault in decided if fault is Fault.MESSAGE} <= ran
+    assert {refusal.dag_id for refusal, fault in decisions if fault is Fault.MESSAGE} <= dag_ids_with_run
     assert blame.drain_ended() == []
 
 

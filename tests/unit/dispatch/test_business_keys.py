@@ -359,9 +359,9 @@ def test_airflow_is_asked_once_about_repeats_with_the_same_payload(bench: Workbe
     dispatch(bench)
     bench.put(*(f"again{number}" for number in range(5)), payload={"order_id": "A-1"})
     bench.put("other", payload={"order_id": "A-1", "more": 1})
-    bench.supervisor.asked.clear()
+    bench.supervisor.requests.clear()
     dispatcher = dispatch(bench, counts=None)
 
     assert dispatcher.counts.result["repeated"]["count"] == 6
-    assert len(bench.supervisor.asked) == 2
+    assert len(bench.supervisor.requests) == 2
     assert bench.states == {}

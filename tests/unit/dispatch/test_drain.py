@@ -38,12 +38,12 @@ def test_every_message_starts_one_run_and_is_acknowledged(bench: Workbench) -> N
 
 
 def test_a_message_is_acknowledged_only_after_its_run_exists(bench: Workbench) -> None:
-    acknowledged: list[int] = []
-    bench.supervisor.on_start = lambda: acknowledged.append(bench.service.count("ack"))
+    ack_counts: list[int] = []
+    bench.supervisor.on_start = lambda: ack_counts.append(bench.service.count("ack"))
     bench.put("a", "b")
     bench.dispatcher().drain(bench.lease())
 
-    assert acknowledged == [0, 0]
+    assert ack_counts == [0, 0]
     assert bench.service.count("ack") == 1
 
 
@@ -173,13 +173,13 @@ def test_a_run_has_a_note_with_its_inbox_and_message_and_the_run_that_started_it
     dispatcher.origin = "the run r of listener"
     dispatcher.drain()
 
-    [request] = bench.supervisor.asked
+    [request] = bench.supervisor.requests
     assert request.note == "Message `a` of the inbox `orders`, started by the run r of listener"
 
 
 def test_capacity_is_asked_for_before_each_lease(bench: Workbench) -> None:
-    unfinished = iter((4, 3, 4, 5))
-    bench.ti.unfinished = lambda dag_id: next(unfinished)
+    run_counts = iter((4, 3, 4, 5))
+    bench.ti.unfinished = lambda dag_id: next(run_counts)
     bench.put(*"abcdef")
     dispatcher = bench.dispatcher(max_unfinished_runs=5)
 
@@ -238,15 +238,15 @@ def test_acknowledgements_that_fail_for_hours_keep_no_message_from_its_run(
 ) -> None:
     fake_clock.moved_along.append(clock)
     bench.service.fault("status", operation="ack", status=503, times=None)
-    waiting: list[str] = []
+    message_ids: list[str] = []
     for number in range(40):
-        waiting += [f"m{number}a", f"m{number}b"]
-        bench.put(*waiting[-2:])
+        message_ids += [f"m{number}a", f"m{number}b"]
+        bench.put(*message_ids[-2:])
         with pytest.raises(WorkflowError):
             bench.dispatcher(attempt=2, lease_limit=10).drain()
         fake_clock.advance(300)
 
-    assert sorted(bench.supervisor.started) == sorted(waiting)
+    assert sorted(bench.supervisor.started) == sorted(message_ids)
 
 
 def test_a_rejected_message_is_decided_about_although_acknowledging_fails(bench: Workbench) -> None:

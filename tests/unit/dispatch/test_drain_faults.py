@@ -12,7 +12,7 @@ from airflow_provider_workflow.dispatch.results import DrainEnd
 from airflow_provider_workflow.dispatch.run_errors import TargetError
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fakes import api_error, lost
-from tests.unit.workbench import TaskTimeout, Workbench, counted_as
+from tests.unit.workbench import TaskTimeout, Workbench, with_counts
 
 
 @pytest.mark.parametrize("error", [api_error(400, "value_error"), api_error(500)])
@@ -94,7 +94,7 @@ def test_a_task_that_is_ended_while_it_starts_a_run_releases_its_message(bench: 
 
 def test_a_task_that_is_ended_while_it_starts_a_dead_letter_releases_its_message(bench: Workbench) -> None:
     def look() -> None:
-        if bench.supervisor.asked:
+        if bench.supervisor.requests:
             raise TaskTimeout
 
     bench.allow_dead_letters()
@@ -180,7 +180,7 @@ def test_a_redelivered_message_goes_to_the_dag_with_its_run(bench: Workbench, co
     bench.supervisor.dags |= {"late", "work"}
     bench.put("a")
     bench.start_before("a", "work")
-    lease = counted_as(bench.lease(), {"a": count})
+    lease = with_counts(bench.lease(), {"a": count})
 
     dispatcher = bench.dispatcher({"late": "payload", "work": "payload"})
     dispatcher.drain(lease)

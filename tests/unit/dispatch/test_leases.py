@@ -212,11 +212,11 @@ def test_from_the_second_try_on_32_redelivered_ones_are_passed_at_once(bench: Wo
     assert bench.supervisor.started == ["good"]
 
 
-@pytest.mark.parametrize("waiting", [1, 20])
+@pytest.mark.parametrize("message_count", [1, 20])
 def test_params_that_reject_every_conf_for_an_hour_quarantine_nothing(
-    bench: Workbench, clock: ManualClock, waiting: int
+    bench: Workbench, clock: ManualClock, message_count: int
 ) -> None:
-    ids = [f"m{number}" for number in range(waiting)]
+    ids = [f"m{number}" for number in range(message_count)]
     bench.put(*ids)
     bench.supervisor.refuse("", REJECTED)
     listener = Listener(bench)

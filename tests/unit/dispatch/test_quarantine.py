@@ -151,28 +151,28 @@ async def test_a_trigger_that_waits_raises_the_alarm_for_what_nobody_else_will_s
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_trigger_that_is_ended_while_its_check_is_answered_ends(turns: int, bench: Workbench) -> None:
-    answered = asyncio.Event()
+    answer_event = asyncio.Event()
 
     class Client:
         settings = bench.hook.settings
 
         async def run(self, listing: Any) -> tuple[list[Any], None]:
             listing.close()
-            await answered.wait()
+            await answer_event.wait()
             return [{"id": "a", "status": "available"}] * 300, None
 
     async def wait() -> None:
         await check_quarantine_in_loop(Client(), INBOX)  # type: ignore[arg-type]
         await asyncio.Event().wait()
 
-    waiting = asyncio.create_task(wait())
+    task = asyncio.create_task(wait())
     await asyncio.sleep(0)
-    answered.set()
+    answer_event.set()
     for _ in range(turns):
         await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.wait({waiting}, timeout=10)
-    assert waiting.cancelled()
+    task.cancel()
+    await asyncio.wait({task}, timeout=10)
+    assert task.cancelled()
 
 
 def test_a_process_remembers_a_limited_number_of_reported_messages(

@@ -29,14 +29,14 @@ def ids(messages: list[dict[str, Any]] | None) -> list[str]:
 def test_messages_are_acknowledged_after_they_are_stored_as_one_ascii_text_and_read_back(
     bench: Workbench, receipt: Receipt
 ) -> None:
-    acknowledged: list[int] = []
-    receipt.store.after_set = lambda: acknowledged.append(bench.service.count("ack"))
+    ack_counts: list[int] = []
+    receipt.store.after_set = lambda: ack_counts.append(bench.service.count("ack"))
     bench.put("a", payload={"text": "é\0"})
     bench.put("b")
     messages = receipt().take(bench.lease())
 
     assert ids(messages) == ["a", "b"]
-    assert acknowledged == [0, 1]
+    assert ack_counts == [0, 1]
     assert bench.states == {}
     assert set(messages[1]) == {"id", "created_at", "payload", "message_attributes"}
     text = receipt.store.rows[STORE_KEY]

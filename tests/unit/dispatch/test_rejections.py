@@ -18,7 +18,7 @@ from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, run_id_o
 from tests.unit.fake_clock import FakeClock
 from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import Fault, api_error, lost
-from tests.unit.workbench import Workbench, counted_as
+from tests.unit.workbench import Workbench, with_counts
 
 REJECTED = api_error(400, "value_error", "Invalid input for param message: 'a secret' is too long")
 
@@ -59,24 +59,24 @@ def test_a_run_of_another_message_shows_that_a_message_is_at_fault(
 
 
 @pytest.mark.parametrize(
-    ("after", "killed", "lease_limit"), [(1, 0, 100), (1, 0, 10), (2, 1, 100), (3, 2, 100), (3, 2, 7)]
+    ("after", "kills", "lease_limit"), [(1, 0, 100), (1, 0, 10), (2, 1, 100), (3, 2, 100), (3, 2, 7)]
 )
 def test_a_target_that_breaks_in_a_drain_makes_no_dead_letters(
-    bench: Workbench, clock: FakeClock, after: int, killed: int, lease_limit: int
+    bench: Workbench, clock: FakeClock, after: int, kills: int, lease_limit: int
 ) -> None:
     bench.allow_dead_letters(after=after)
     bench.put("good", *(f"bad{number:02}" for number in range(60)))
-    for _ in range(killed):
+    for _ in range(kills):
         bench.lease(100, 300)
         clock.advance(301)
     bench.supervisor.refuse("bad", REJECTED)
 
     text = r"20 new messages were rejected in a row .*No message is lost"
-    with nullcontext() if killed else pytest.raises(TargetError, match=text):
+    with nullcontext() if kills else pytest.raises(TargetError, match=text):
         bench.dispatcher(lease_limit=lease_limit).drain()
     assert bench.supervisor.started == ["good"]
     assert bench.dead_letters == {}
-    assert list(bench.states.values()).count("leased") == (60 if killed else 20)
+    assert list(bench.states.values()).count("leased") == (60 if kills else 20)
 
 
 def test_messages_that_are_known_as_rejected_do_not_count_in_a_row(bench: Workbench) -> None:
@@ -96,7 +96,7 @@ def test_no_message_becomes_a_dead_letter_that_the_target_was_not_asked_about(be
     bench.put("good", *bad, *sound)
     # The bad ones come before the sound ones, although their delivery counts are lower.
     counts = {"good": 4, **dict.fromkeys(bad, 1), **dict.fromkeys(sound, 4)}
-    lease = counted_as(bench.lease(), counts)
+    lease = with_counts(bench.lease(), counts)
     bench.supervisor.refuse("bad", REJECTED)
 
     with pytest.raises(TargetError):
@@ -131,12 +131,12 @@ def test_a_message_at_fault_without_a_delivery_count_becomes_one_at_once(bench: 
     bench.allow_dead_letters()
     bench.supervisor.refuse("bad", REJECTED)
     bench.put("bad", "good")
-    bench.dispatcher().drain(counted_as(bench.lease(), {"bad": None, "good": None}))
+    bench.dispatcher().drain(with_counts(bench.lease(), {"bad": None, "good": None}))
     assert reasons(bench) == {"bad": "rejected"}
 
     bench.supervisor.faults.clear()
     bench.put("bad")
-    bench.dispatcher().drain(counted_as(bench.lease(), {"bad": None}))
+    bench.dispatcher().drain(with_counts(bench.lease(), {"bad": None}))
     assert bench.supervisor.started == ["good"]
     assert bench.states == {}
 

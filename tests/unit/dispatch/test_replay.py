@@ -114,7 +114,7 @@ def test_it_is_started_once_and_counted_once(bench: Workbench, fake_stats: FakeS
 
     assert outcomes == [("handle", Outcome.STARTED), ("handle", Outcome.EXISTING)]
     assert bench.supervisor.runs == {("handle", replay.run_id): replay.conf}
-    assert bench.supervisor.asked[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
+    assert bench.supervisor.requests[0].note == f"Message `a` of the inbox `{INBOX_ID}`, replayed by a test"
     assert fake_stats.totals == {"replayed": 1}
 
 

@@ -71,7 +71,7 @@ def test_what_airflow_cannot_encode_is_refused_before_it_is_sent(
 ) -> None:
     with pytest.raises(RunRejected, match=cause):
         RUNS.start("handle", "workflow__1", {"message": payload})
-    assert supervisor.asked == []
+    assert supervisor.requests == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_check_asks_for_the_dag_and_nothing_else(supervisor: Supervisor) -> No
     ti = TaskInstance(supervisor=supervisor)
     TaskRuns(ti).check_target("handle")
 
-    assert (ti.dags_asked, supervisor.asked) == (["handle"], [])
+    assert (ti.dags_asked, supervisor.requests) == (["handle"], [])
     for fault in (api_error(404), api_error(500), lost("ConnectError")):
         ti.dag_fault = fault
         with pytest.raises(TargetError):
@@ -186,7 +186,7 @@ def test_queued_and_running_runs_are_unfinished() -> None:
     ti = TaskInstance(unfinished=lambda dag_id: 7)
 
     assert TaskRuns(ti).unfinished("handle") == 7
-    assert ti.counted == [("handle", ("queued", "running"))]
+    assert ti.counts == [("handle", ("queued", "running"))]
 
 
 def test_an_answer_that_cannot_be_decoded_is_of_airflow(supervisor: Supervisor) -> None:
@@ -256,7 +256,7 @@ def test_an_operator_starts_runs_and_dead_letters_with_harmless_notes(bench: Wor
     routes: Any = {"trigger_dag_id": "handle", "dead_letter_dag_id": "dead", "dead_letter_after": 1}
     WorkflowInboxDispatchOperator(task_id="t", inbox=inbox, **routes).execute({"ti": bench.ti})
 
-    notes = {order.dag_id: order.note for order in bench.supervisor.asked}
+    notes = {order.dag_id: order.note for order in bench.supervisor.requests}
     assert {dag_id: is_harmless(note) for dag_id, note in notes.items()} == {"handle": True, "dead": True}
     assert f", started by the run `{IMAGE}" in str(notes["handle"])
 
@@ -269,7 +269,7 @@ def test_so_does_an_operator_that_replays(bench: Workbench) -> None:
     operator = WorkflowDeadLetterReplayOperator(task_id="t", conf=dict(conf))
     operator.execute({"ti": bench.ti, "dag_run": SimpleNamespace(conf=None)})
 
-    assert [is_harmless(order.note) for order in bench.supervisor.asked] == [True]
+    assert [is_harmless(order.note) for order in bench.supervisor.requests] == [True]
 
 
 def test_every_outcome_is_counted_with_its_ids() -> None:

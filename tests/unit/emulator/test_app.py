@@ -115,8 +115,8 @@ def test_the_page_repeats_its_parameters_and_no_markup(api: Api) -> None:
     page = api("GET", "/v2/authorize", params=QUERY)
     assert page.status_code == 200
     assert "<script>" not in page.text
-    hidden = dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page.text))
-    assert {unescape(name): unescape(value) for name, value in hidden.items()} == QUERY
+    fields = dict(re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page.text))
+    assert {unescape(name): unescape(value) for name, value in fields.items()} == QUERY
 
 
 def test_a_user_may_deny_and_a_code_is_used_once(api: Api) -> None:
@@ -272,8 +272,11 @@ FOREIGN: list[dict[str, str]] = [
 
 def test_a_page_of_another_site_reaches_nothing(emulator: EmulatorServer, api: Api) -> None:
     emulator.open_inbox("orders")
-    others = REQUESTS, ("GET", "/v2/authorize", None), LIST, ("GET", "/nowhere", None)
-    for request, headers in [*((PUT, site) for site in FOREIGN), *((site, FOREIGN[0]) for site in others)]:
+    other_requests = REQUESTS, ("GET", "/v2/authorize", None), LIST, ("GET", "/nowhere", None)
+    for request, headers in [
+        *((PUT, site) for site in FOREIGN),
+        *((site, FOREIGN[0]) for site in other_requests),
+    ]:
         response = api(*request, headers=headers)
         assert response.status_code == 403, (request, headers)
         assert response.json()["errors"][0]["detail"].endswith(".")
@@ -296,17 +299,17 @@ def test_its_own_pages_and_programs_are_answered(emulator: EmulatorServer, api: 
 @pytest.fixture
 def listen(emulator: EmulatorServer, api: Api) -> Iterator[Callable[..., requests.Response]]:
     """Open the event stream of an inbox."""
-    opened: list[requests.Response] = []
+    responses: list[requests.Response] = []
 
     def start(name: str = "orders", token: str | None = None) -> requests.Response:
         headers = {"Authorization": f"Bearer {token or emulator.token()}"}
         path = f"/trigger-inbox/v1/inboxes/{emulator.open_inbox(name)}/events"
         response = requests.get(emulator.base_url + path, headers=headers, stream=True, timeout=5)
-        opened.append(response)
+        responses.append(response)
         return response
 
     yield start
-    for response in opened:
+    for response in responses:
         response.close()
 
 

@@ -191,10 +191,10 @@ def test_duplicates_come_in_two_leases_that_both_hold(
     emulator: EmulatorServer, api: Api, lease_path: str
 ) -> None:
     emulator.fault("duplicate", operation="lease")
-    both = [api("POST", lease_path).json() for _ in range(2)]
-    first, second = ([result["id"] for result in lease["results"]] for lease in both)
+    leases = [api("POST", lease_path).json() for _ in range(2)]
+    first, second = ([result["id"] for result in lease["results"]] for lease in leases)
     assert first == second
-    for lease in both:
+    for lease in leases:
         ack = api("POST", lease_path.replace("/lease", "/ack"), {"lease_id": lease["lease_id"]})
         assert ack.status_code == 201
 

@@ -214,9 +214,9 @@ def test_attributes_can_be_given_and_set_later(store: Store, inbox_id: str) -> N
     attributes = {"error_message": "bounced", "possible_duplicate_data": True, "lease_count": 2}
     (message_id,) = store.messages.put(inbox_id, [{}], attributes=attributes)
     store.messages.set_attributes(inbox_id, message_id, {"error_message": None})
-    (leased,) = store.messages.lease(inbox_id)["results"]
+    (message,) = store.messages.lease(inbox_id)["results"]
     expected = {"error_message": None, "possible_duplicate_data": True, "lease_count": 3}
-    assert leased["message_attributes"] == expected
+    assert message["message_attributes"] == expected
     with pytest.raises(ServiceError, match="message_id"):
         store.messages.set_attributes(inbox_id, "nobody", {})
 

@@ -28,18 +28,18 @@ Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Start the emulator; return its process and its address, once it has printed it."""
-    started: list[subprocess.Popen[str]] = []
+    processes: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str) -> tuple[subprocess.Popen[str], str]:
         command = [sys.executable, "-m", "airflow_provider_workflow.emulator", "--port", "0", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        started.append(process)
+        processes.append(process)
         assert process.stdout is not None
         first = process.stdout.readline()  # ends with the process, should that fail
         return process, first.rpartition(" ")[2].strip()
 
     yield run
-    for process in started:
+    for process in processes:
         process.kill()
         process.wait(10)
         assert process.stdout is not None

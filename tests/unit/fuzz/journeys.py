@@ -58,8 +58,8 @@ def to_a_run(message: TriggerDagRun) -> dict[str, Any]:
     """A request for a DAG run, from the task that makes it to ``dag_run.conf`` of the run's tasks."""
     request = TriggerDagRun.model_validate(to_supervisor(message.model_dump()))
     posted = TriggerDAGRunPayload(conf=request.conf or {}).model_dump_json(exclude_defaults=True)
-    received = ReceivedPayload.model_validate(json.loads(posted))
-    conf: dict[str, Any] = from_supervisor(through_api(through_database(received.conf)))
+    payload = ReceivedPayload.model_validate(json.loads(posted))
+    conf: dict[str, Any] = from_supervisor(through_api(through_database(payload.conf)))
     return conf
 
 

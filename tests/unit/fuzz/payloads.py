@@ -102,17 +102,17 @@ def same(one: Any, other: Any) -> bool:
 
     To Python True is 1. 1 and 1.0 are one number in JSON.
     """
-    waiting = [(one, other)]
-    while waiting:
-        left, right = waiting.pop()
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
         if isinstance(left, dict) and isinstance(right, dict):
             if left.keys() != right.keys():
                 return False
-            waiting += [(left[key], right[key]) for key in left]
+            pairs += [(left[key], right[key]) for key in left]
         elif isinstance(left, list) and isinstance(right, list):
             if len(left) != len(right):
                 return False
-            waiting += zip(left, right, strict=True)
+            pairs += zip(left, right, strict=True)
         elif not _same_scalar(left, right):
             return False
     return True
@@ -133,16 +133,16 @@ def too_much(value: Any, deepest: int) -> bool:
     more than 64 bits, floats that are not finite or as large as those integers, lone surrogates, NUL
     characters, and from 3.4 on keys of its own serialization.
     """
-    waiting = [(value, 1)]
-    while waiting:
-        item, depth = waiting.pop()
+    items = [(value, 1)]
+    while items:
+        item, depth = items.pop()
         if depth > deepest:
             return True
         if isinstance(item, dict) and _is_rejected(item):
             return True
         if isinstance(item, (dict, list)):
             parts = [*item, *item.values()] if isinstance(item, dict) else item
-            waiting += [(part, depth + 1) for part in parts]
+            items += [(part, depth + 1) for part in parts]
         elif _unholdable(item):
             return True
     return False

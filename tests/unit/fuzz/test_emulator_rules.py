@@ -79,24 +79,24 @@ class InboxRules(RuleBasedStateMachine):
 
     @rule(seconds=SECONDS, limit=st.integers(1, 5))
     def it_leases(self, seconds: int, limit: int) -> None:
-        leased = [delivery for delivery in self.deliveries if delivery.status == "available"][:limit]
+        new_lease = [delivery for delivery in self.deliveries if delivery.status == "available"][:limit]
         is_drained = all(delivery.status == "quarantined" for delivery in self.deliveries)
         status, body = self.ask("POST", "/lease", lease_seconds=seconds, lease_limit=limit)
-        assert status == (201 if leased else 409 if self.is_paused and is_drained else 200)
+        assert status == (201 if new_lease else 409 if self.is_paused and is_drained else 200)
         assert body["inbox_attributes"]["status"] == ("paused" if self.is_paused else "active")
         if status == 409:
             return
-        for delivery in leased:
+        for delivery in new_lease:
             delivery.status, delivery.lease_id, delivery.leases = (
                 "leased",
                 body["lease_id"],
                 delivery.leases + 1,
             )
-        if leased:
+        if new_lease:
             self.ends[body["lease_id"]] = self.server.store.clock.now() + seconds
         assert [
             (result["id"], result["payload"], *status_and_count(result)) for result in body["results"]
-        ] == [(delivery.id, delivery.payload, "leased", delivery.leases) for delivery in leased]
+        ] == [(delivery.id, delivery.payload, "leased", delivery.leases) for delivery in new_lease]
 
     @rule(
         operation=st.sampled_from(("ack", "release")),
@@ -132,8 +132,8 @@ class InboxRules(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(("end", "pause", "resume", "resume")))
     def something_rare_happens(self, event: str) -> None:
-        leased = [delivery for delivery in self.deliveries if delivery.status == "leased"]
-        lease_ids = list(dict.fromkeys(str(delivery.lease_id) for delivery in leased))
+        leased_deliveries = [delivery for delivery in self.deliveries if delivery.status == "leased"]
+        lease_ids = list(dict.fromkeys(str(delivery.lease_id) for delivery in leased_deliveries))
         if event == "end":
             assert self.messages.expire(self.inbox_id) == len(lease_ids)
             self.leases_end(lease_ids)

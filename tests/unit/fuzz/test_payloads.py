@@ -102,12 +102,12 @@ def check_receipt(airflow: Workbench, payloads: list[Any]) -> None:
     again = receipt().stored() if first else []
     pulled = journeys.through_xcom(first)
     for messages in (first, again, pulled):
-        arrived = {message["id"]: payload_of(message) for message in messages}
-        assert set(arrived) == set(payloads_by_id) == acknowledged_ids(airflow)
+        payloads_of_messages = {message["id"]: payload_of(message) for message in messages}
+        assert set(payloads_of_messages) == set(payloads_by_id) == acknowledged_ids(airflow)
         assert [
             message_id
             for message_id, payload in payloads_by_id.items()
-            if not is_as_sent(arrived[message_id], payload)
+            if not is_as_sent(payloads_of_messages[message_id], payload)
         ] == []
 
 
@@ -143,8 +143,10 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
     crossed = journeys.through_event({"status": "leased", "inbox_name": "i", "lease": text})
     lease_of_task = HeldLease.from_hand_off(crossed["lease"])
     assert lease_of_task.lease_id == lease.lease_id
-    arrived = {delivery.id: delivery.message["payload"] for delivery in lease_of_task.deliveries}
-    assert all(same(arrived[message["id"]], message["payload"]) for message in messages)
+    payloads_of_deliveries = {
+        delivery.id: delivery.message["payload"] for delivery in lease_of_task.deliveries
+    }
+    assert all(same(payloads_of_deliveries[message["id"]], message["payload"]) for message in messages)
 
 
 LARGE_PAYLOAD = {"text": "x" * 10_000_000}
@@ -178,11 +180,11 @@ def conf_of(payload: Any) -> dict[str, Any]:
 @example(payload=list(TEMPLATES))
 @example(payload=dict.fromkeys(MARKS, "datetime"))
 def test_any_payload_passes_the_form_reaches_a_task_and_is_shown_among_its_arguments(payload: Any) -> None:
-    conf, running = conf_of(payload), handle_order.get_task("work").prepare_for_execution()
-    running.render_template_fields({"dag_run": SimpleNamespace(conf=conf), "params": {}})  # type: ignore[arg-type]
+    conf, work_task = conf_of(payload), handle_order.get_task("work").prepare_for_execution()
+    work_task.render_template_fields({"dag_run": SimpleNamespace(conf=conf), "params": {}})  # type: ignore[arg-type]
 
-    assert same(running.op_args[0]["payload"], payload)  # type: ignore[attr-defined]
-    fields = SetRenderedFields(rendered_fields=task_runner._serialize_rendered_fields(running))
+    assert same(work_task.op_args[0]["payload"], payload)  # type: ignore[attr-defined]
+    fields = SetRenderedFields(rendered_fields=task_runner._serialize_rendered_fields(work_task))
     journeys.through_database(journeys.to_supervisor(fields.model_dump()))
     assert SERIALIZED.params.deep_merge(conf).validate()["message"] == conf["message"]
 

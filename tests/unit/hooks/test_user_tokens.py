@@ -43,13 +43,13 @@ class Supervisor(dict[str, str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[Any] = []
+        self.messages: list[Any] = []
         self.fault: Exception | None = None
 
     def send(self, message: Any) -> Any:
         if not isinstance(message, (GetVariable, PutVariable)):
             return None  # secrets that are to be masked
-        self.asked.append(message)
+        self.messages.append(message)
         if self.fault is not None:
             raise self.fault
         if isinstance(message, PutVariable):
@@ -138,7 +138,7 @@ def test_where_airflow_has_teams_no_tokens_of_users_are_stored_or_read(
             teams.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
             with pytest.raises(ConfigurationError, match=r"grant refresh_token cannot be used where Airflow"):
                 act()
-    assert (variables.asked, emulator.requests) == ([], [])
+    assert (variables.messages, emulator.requests) == ([], [])
 
 
 def test_a_store_that_is_away_is_no_reason_to_log_in(
@@ -155,13 +155,13 @@ def test_a_store_that_is_away_is_no_reason_to_log_in(
 
 @pytest.mark.specification("14.3 storage")
 def test_every_token_is_masked_and_no_other_secret_is_stored(variables: Supervisor) -> None:
-    masked: list[str] = []
-    VariableStore(SETTINGS, masked.append).write(TOKENS)
-    assert masked == ["access-token-value", "refresh-token-value"]
+    masked_values: list[str] = []
+    VariableStore(SETTINGS, masked_values.append).write(TOKENS)
+    assert masked_values == ["access-token-value", "refresh-token-value"]
     assert "client-secret-value" not in variables[NAME]
-    assert [secret for secret in SECRETS if secret in str(variables.asked[-1].description)] == []
-    VariableStore(SETTINGS, masked.append).read()
-    assert masked[2:] == [variables[NAME], *masked[:2]], "the value of the Variable too"
+    assert [secret for secret in SECRETS if secret in str(variables.messages[-1].description)] == []
+    VariableStore(SETTINGS, masked_values.append).read()
+    assert masked_values[2:] == [variables[NAME], *masked_values[:2]], "the value of the Variable too"
 
 
 def test_outside_of_tasks_the_variable_is_that_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +245,11 @@ def test_the_connection_test_leaves_user_tokens_alone(
     fields["extra"] = {**fields["extra"], "grant": "refresh_token", "verify": False}
     monkeypatch.setenv("AIRFLOW_CONN_AB12CD34", json.dumps(fields))
     for hook in (user, WorkflowHook("aB12Cd34")):
-        passed, text = hook.test_connection()
-        assert passed
+        has_passed, text = hook.test_connection()
+        assert has_passed
         assert "A user's tokens are not tested here" in text
     assert [request.operation for request in emulator.requests] == ["token", "token"]
-    assert variables.asked == []
+    assert variables.messages == []
     wrong = connect({"grant": "refresh_token"}, password="wrong")
     assert wrong.test_connection()[1].startswith("The request for an access token was answered with 401")
 

@@ -36,11 +36,13 @@ __all__ = ["closed_port"]
 @pytest.mark.parametrize(
     "connection", [lambda uri: StoredConnection("c", uri=uri), lambda uri: TaskConnection.from_uri(uri, "c")]
 )
-@pytest.mark.parametrize("rest", ["api.example.com/prefix", "[::1]:8080/http/prefix"])
+@pytest.mark.parametrize("host_and_path", ["api.example.com/prefix", "[::1]:8080/http/prefix"])
 def test_a_path_in_a_uri_is_named_as_what_is_wrong(
-    connection: Any, rest: str, monkeypatch: pytest.MonkeyPatch
+    connection: Any, host_and_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection_of_uri = connection(f"workflow://an-id:a-secret@{rest}?oauth_url=https%3A%2F%2Fa%2Ftoken")
+    connection_of_uri = connection(
+        f"workflow://an-id:a-secret@{host_and_path}?oauth_url=https%3A%2F%2Fa%2Ftoken"
+    )
     monkeypatch.setattr(WorkflowHook, "get_connection", lambda *_: connection_of_uri)
     with pytest.raises(ConfigurationError, match="schema must be http or https") as error_info:
         _ = WorkflowHook("c").settings
@@ -53,8 +55,8 @@ def test_a_path_in_a_uri_is_named_as_what_is_wrong(
 def test_the_flow_of_a_user_s_tokens(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask_secret", masked.append)
+    masked_values: list[str] = []
+    monkeypatch.setattr(workflow, "mask_secret", masked_values.append)
     scope, redirect = "workflow workflow:write authentication", emulator.store.settings.redirect_uris[0]
     query = dict(parse_qsl(urlsplit(hook.authorization_url(scope=scope, state="a&b")).query))
     assert emulator.store.tokens.page_fault(query) is None, "the page has all that it asks for"
@@ -75,21 +77,23 @@ def test_the_flow_of_a_user_s_tokens(
         {"grant_type": "client_credentials", "scope": "external"},
         {"grant_type": "client_credentials", "scope": "promotions:read promotions:write"},
     ]
-    assert masked == [
+    assert masked_values == [
         *(first["access_token"], first["refresh_token"]),
         *(second["access_token"], second["refresh_token"]),
         *(own["access_token"], other["access_token"]),
     ]
-    assert len(set(masked)) == 6
+    assert len(set(masked_values)) == 6
 
 
 def test_access_tokens_are_masked(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask_secret", masked.append)
+    masked_values: list[str] = []
+    monkeypatch.setattr(workflow, "mask_secret", masked_values.append)
     hook.list_inboxes()
-    assert [f"Bearer {secret}" for secret in masked] == [emulator.requests[-1].headers["authorization"]]
+    assert [f"Bearer {secret}" for secret in masked_values] == [
+        emulator.requests[-1].headers["authorization"]
+    ]
 
 
 async def test_a_triggerer_that_lives_through_many_tokens_does_not_grow_by_them(
@@ -97,13 +101,13 @@ async def test_a_triggerer_that_lives_through_many_tokens_does_not_grow_by_them(
 ) -> None:
     """Airflow never forgets what it masks, and compiles all of it anew with each secret."""
     _ = hook.settings
-    masked = set(_secrets_masker().patterns)
+    patterns = set(_secrets_masker().patterns)
     async with hook.async_client() as sender:
         for _ in range(3):
             await sender.send(api.list_inboxes())
             emulator.store.tokens.expire()
     assert emulator.count("token") == 3
-    assert _secrets_masker().patterns == masked
+    assert _secrets_masker().patterns == patterns
 
 
 async def test_a_loop_imports_no_aiohttp_and_reads_no_certificates_itself(
@@ -133,10 +137,14 @@ async def test_an_extra_that_is_no_object_is_named(extra: str, monkeypatch: pyte
 
 
 def test_a_connection_that_airflow_lacks_is_named_and_tasks_are_retried(isolated: None) -> None:
-    with pytest.raises(ConfigurationError, match=r"no connection 'lost' .* set AIRFLOW_CONN_LOST") as lost:
+    with pytest.raises(
+        ConfigurationError, match=r"no connection 'lost' .* set AIRFLOW_CONN_LOST"
+    ) as error_info:
         _ = WorkflowHook("lost").settings
-    problem = problem_of_error(lost.value)
-    assert problem == SourceProblem("unusable", str(lost.value), may_be_away=True), "its API may be away"
+    problem = problem_of_error(error_info.value)
+    assert problem == SourceProblem("unusable", str(error_info.value), may_be_away=True), (
+        "its API may be away"
+    )
 
 
 def test_user_tokens_that_the_service_rejects_last_and_missing_ones_may_be_airflow_s_fault() -> None:
@@ -179,11 +187,11 @@ def test_the_field_that_is_required_stands_first_and_alone_refuses_null() -> Non
 def test_a_right_connection_passes_with_one_token_that_is_masked(
     hook: WorkflowHook, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    masked: list[str] = []
-    monkeypatch.setattr(workflow, "mask_secret", masked.append)
+    masked_values: list[str] = []
+    monkeypatch.setattr(workflow, "mask_secret", masked_values.append)
     assert hook.test_connection() == (True, "A token was issued, and the service accepts it.")
     assert [request.operation for request in emulator.requests] == ["token", "list_inboxes"]
-    assert {f"Bearer {token}" for token in masked} == {emulator.requests[-1].headers["authorization"]}
+    assert {f"Bearer {token}" for token in masked_values} == {emulator.requests[-1].headers["authorization"]}
 
 
 @pytest.mark.parametrize(
@@ -193,8 +201,8 @@ def test_a_right_connection_passes_with_one_token_that_is_masked(
 def test_what_is_wrong_with_a_connection_is_said(
     extra: dict[str, str], message: str, connect: Connect
 ) -> None:
-    passed, text = connect(extra).test_connection()
-    assert not passed
+    has_passed, text = connect(extra).test_connection()
+    assert not has_passed
     assert message in text
     assert "\n" not in text
 
@@ -202,13 +210,13 @@ def test_what_is_wrong_with_a_connection_is_said(
 def test_a_connection_that_is_incomplete_or_away_is_said_with_its_fix(
     connect: Connect, closed_port: int
 ) -> None:
-    passed, text = connect(login=None, password="").test_connection()
-    assert not passed
+    has_passed, text = connect(login=None, password="").test_connection()
+    assert not has_passed
     assert text.startswith("The workflow connection cannot be used: login is missing")
     assert "password is missing" in text
 
-    passed, text = connect({"oauth_url": f"http://127.0.0.1:{closed_port}/token"}).test_connection()
-    assert not passed
+    has_passed, text = connect({"oauth_url": f"http://127.0.0.1:{closed_port}/token"}).test_connection()
+    assert not has_passed
     assert f"127.0.0.1:{closed_port} cannot be reached" in text
     assert "check Token URL" in text
 
@@ -229,8 +237,8 @@ def test_the_connection_test_asks_once_and_neither_uses_nor_keeps_tokens(
 
     requests_before = emulator.count("token")
     emulator.fault("status", "token", status=503, times=None)
-    passed, text = hook.test_connection()
-    assert (passed, emulator.count("token") - requests_before) == (False, 1)
+    has_passed, text = hook.test_connection()
+    assert (has_passed, emulator.count("token") - requests_before) == (False, 1)
     assert "answered with 503" in text
 
 

@@ -273,8 +273,8 @@ def test_what_looks_like_a_template_in_a_message_is_not_rendered(bench: Workbenc
     operator.render_template_fields(context)
     operator.execute(context)
 
-    [started] = bench.supervisor.runs.values()
-    assert started["message"]["payload"] == "{{ 1 + 1 }}"
+    [stored_conf] = bench.supervisor.runs.values()
+    assert stored_conf["message"]["payload"] == "{{ 1 + 1 }}"
 
 
 @pytest.mark.parametrize("target", [None, "", {}, ["handle"]])

@@ -41,13 +41,13 @@ def same_time(fake_clock: FakeClock, clock: ManualClock) -> None:
 def fail_initializations(service: EmulatorServer) -> None:
     """The answer after the next one is that the inbox has failed."""
     service.store.configure(initializing_seconds=60)
-    failed = {
+    failed_inbox = {
         "id": "0b5e55a4-7c7d-4bb2-8f0e-1d4c3c8d2a10",
         "name": NAME,
         "status": "initialization_failure",
         "paused_reason": "subscribe_failed",
     }
-    service.fault("status", "ensure_inbox", after=1, times=None, status=200, json=failed)
+    service.fault("status", "ensure_inbox", after=1, times=None, status=200, json=failed_inbox)
 
 
 def only_inbox(service: EmulatorServer) -> Any:
@@ -79,11 +79,11 @@ def test_a_notification_url_is_a_secret_that_is_neither_returned_nor_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     returned_inbox = ensure(notification_url="https://hook.example.com/first-secret")
-    changed = ensure(notification_url="https://hook.example.com/second-secret")
+    changed_inbox = ensure(notification_url="https://hook.example.com/second-secret")
     assert only_inbox(connected_emulator).notification_url == "https://hook.example.com/second-secret"
 
     assert "notification_url was changed" in caplog.text
-    assert "-secret" not in f"{returned_inbox} {changed} {caplog.text}"
+    assert "-secret" not in f"{returned_inbox} {changed_inbox} {caplog.text}"
 
 
 def test_without_a_notification_url_that_of_the_inbox_stays(connected_emulator: EmulatorServer) -> None:
@@ -279,11 +279,11 @@ def test_an_inbox_is_paused_and_resumed_and_what_is_so_already_is_a_success_and_
     connected_emulator.store.inboxes.force(inbox, before)
     reference = NAME if by_name else inbox
 
-    changed = {"id": inbox, "name": NAME, "status": after, "paused_reason": reason}
-    assert run(operator, reference) == changed
+    changed_inbox = {"id": inbox, "name": NAME, "status": after, "paused_reason": reason}
+    assert run(operator, reference) == changed_inbox
     assert status(connected_emulator, inbox) == after
     assert f"Inbox {reference} is {after} now" in caplog.text
-    assert run(operator, reference) == changed
+    assert run(operator, reference) == changed_inbox
     assert f"Inbox {reference} is {after} already; nothing to do" in caplog.text
 
 

@@ -62,7 +62,7 @@ def operator(name: str, **arguments: Any) -> Any:
 def pauses(task: Any) -> Iterator[float]:
     """Seconds before each retry of a task, as the scheduler computes them."""
     read = DagSerialization.from_dict(DagSerialization.to_dict(task.dag)).get_task(task.task_id)
-    ended = pendulum.datetime(2026, 1, 1)
+    ended_at = pendulum.datetime(2026, 1, 1)
     for number in range(1, read.retries + 1):
         ti: Any = SimpleNamespace(
             task=read,
@@ -70,10 +70,10 @@ def pauses(task: Any) -> Iterator[float]:
             task_id="t",
             logical_date=None,
             try_number=number,
-            end_date=ended,
+            end_date=ended_at,
             retry_delay_override=None,
         )
-        yield (TaskInstance.next_retry_datetime(ti) - ended).total_seconds()
+        yield (TaskInstance.next_retry_datetime(ti) - ended_at).total_seconds()
 
 
 def test_the_retries_of_each_operator_outlast_an_hourly_limit(task: Any) -> None:

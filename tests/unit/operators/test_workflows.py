@@ -136,12 +136,12 @@ def test_apps_are_a_list_or_a_text_with_commas(connected_emulator: EmulatorServe
 def test_the_hook_returns_every_field_of_a_template_and_the_operator_those_that_fit_an_xcom(
     connected_emulator: EmulatorServer,
 ) -> None:
-    (whole,), (short,) = WorkflowHook().list_templates(limit=1), templates(limit=1)
+    (whole_template,), (short,) = WorkflowHook().list_templates(limit=1), templates(limit=1)
 
-    assert {"description", "hex_color", "image", "images"} <= set(whole["steps"][0])
+    assert {"description", "hex_color", "image", "images"} <= set(whole_template["steps"][0])
     assert short == {
-        **{name: whole[name] for name in TEMPLATE_FIELDS},
-        "steps": [{name: step[name] for name in ("title", "api")} for step in whole["steps"]],
+        **{name: whole_template[name] for name in TEMPLATE_FIELDS},
+        "steps": [{name: step[name] for name in ("title", "api")} for step in whole_template["steps"]],
     }
 
 

@@ -187,8 +187,8 @@ def test_the_page_stays_small():
 def test_each_module_that_is_imported_is_there_and_each_one_is_imported():
     modules = {path.name: path.read_text() for path in STATIC.glob("*.js")}
 
-    imported = {name for text in modules.values() for name in re.findall(r'from "\./([^"]+)"', text)}
-    assert imported == set(modules) - {"inboxes.js"}
+    imported_names = {name for text in modules.values() for name in re.findall(r'from "\./([^"]+)"', text)}
+    assert imported_names == set(modules) - {"inboxes.js"}
 
 
 def test_no_line_of_the_page_is_wider_than_110_characters():
@@ -348,7 +348,7 @@ def test_no_further_page_is_read_after_2_seconds(
     exchange = WorkflowClient.exchange
     connected_emulator.put("orders", *range(250))
     inbox = connected_emulator.open_inbox("orders")
-    whole = service.list_messages("workflow_default", inbox, None)
+    whole_list = service.list_messages("workflow_default", inbox, None)
 
     def slowly(client: WorkflowClient, request: Request) -> Answer:
         fake_clock.advance(1.1)
@@ -356,10 +356,10 @@ def test_no_further_page_is_read_after_2_seconds(
 
     monkeypatch.setattr(WorkflowClient, "exchange", slowly)
     part = service.list_messages("workflow_default", inbox, None)
-    rest = service.list_messages("workflow_default", inbox, part["next"])
+    last_part = service.list_messages("workflow_default", inbox, part["next"])
 
-    assert (len(whole["messages"]), whole["next"]) == (250, None)
-    assert (len(part["messages"]), len(rest["messages"]), rest["next"]) == (200, 50, None)
+    assert (len(whole_list["messages"]), whole_list["next"]) == (250, None)
+    assert (len(part["messages"]), len(last_part["messages"]), last_part["next"]) == (200, 50, None)
 
 
 @pytest.mark.usefixtures("fake_clock")
@@ -368,9 +368,9 @@ def test_a_list_of_inboxes_has_at_most_5_pages(connected_emulator: EmulatorServe
         connected_emulator.open_inbox(f"inbox {number}")
 
     inboxes = service.list_inboxes("workflow_default", None)
-    others = service.list_inboxes("workflow_default", inboxes["next"])
+    second_page = service.list_inboxes("workflow_default", inboxes["next"])
 
-    assert (len(inboxes["inboxes"]), inboxes["next"], len(others["inboxes"])) == (500, "500", 11)
+    assert (len(inboxes["inboxes"]), inboxes["next"], len(second_page["inboxes"])) == (500, "500", 11)
 
 
 @pytest.mark.parametrize("part", ["headers", "interim answers", "trailers"])

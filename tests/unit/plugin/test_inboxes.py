@@ -427,7 +427,7 @@ def test_dead_letters_are_listed_with_their_replays_and_no_others_are_replayed(
     inbox = connected_emulator.open_inbox("orders")
     dead_letter_runs.bury("a", PAYLOAD, inbox_id=inbox, age=timedelta(hours=1), cause="too large")
     dead_letter_runs.bury("b", inbox_id=inbox, target=None)
-    others = [
+    other_run_ids = [
         dead_letter_runs.bury("c", inbox_id="another"),
         dead_letter_runs.bury("d", inbox_id=inbox, connection_id="another"),
         dead_letter_runs.forge("e", user="bob", inbox_id=inbox),
@@ -443,7 +443,7 @@ def test_dead_letters_are_listed_with_their_replays_and_no_others_are_replayed(
     assert oldest["started_by"] == "the command line"
     assert oldest["url"] == f"/dags/dead/runs/{oldest['run_id']}"
     assert (PAYLOAD in answer.text, answer.json()["is_partial"]) == (False, False)
-    for run_id in others:
+    for run_id in other_run_ids:
         fields = {"dag_id": "dead", "run_id": run_id}
         response = op.post(f"{API}/inboxes/{inbox}/dead-letters/replay", json=fields, headers=PAGE)
         assert (response.status_code, error_of(response)) == (404, "not_found")

@@ -48,13 +48,13 @@ def test_each_route_asks_the_auth_manager(
 
     reading = OF_USER | OF_CONNECTION
     read = {path: client.get(path.format(inbox=inbox)).status_code for path in reading}
-    changed = {}
+    changed_statuses = {}
     for path in reversed(CHANGING):  # the one that changes something comes last
         answer = client.post(path.format(inbox=inbox), json=body, headers=PAGE)
-        changed[path] = answer.status_code
+        changed_statuses[path] = answer.status_code
 
     assert read == {path: statuses[number] for path, statuses in reading.items()}
-    assert changed == {path: statuses[number] for path, statuses in CHANGING.items()}
+    assert changed_statuses == {path: statuses[number] for path, statuses in CHANGING.items()}
     assert connected_emulator.count("pause_inbox") == (1 if number > 2 else 0)
 
 
@@ -277,21 +277,21 @@ def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
     assert [run["outcome"] for run in replays] == ["started", "existing", "existing"]
     assert {run["dag_id"] for run in replays} == {"other"}
     deny(monkeypatch, "other", "GET")
-    hidden = replay(op, run_id)
-    assert hidden.status_code == 409
-    assert "Its run exists, in a DAG whose runs you may not read" in hidden.text
+    response = replay(op, run_id)
+    assert response.status_code == 409
+    assert "Its run exists, in a DAG whose runs you may not read" in response.text
     assert dead_letter_runs.replays() == {}
 
 
 @pytest.mark.parametrize(
-    ("reason", "quoted"),
+    ("reason", "text"),
     [
         ("fixed\n`![x](http://a.example)`", r"`fixed\n\x60![x](http://a.example)\x60`"),
         ("x" * 500, f"`{'x' * 500}`"),
     ],
 )
 def test_the_note_of_a_replay_has_the_reason_as_code(
-    op: TestClient, dead_letter_runs: DeadLetterRuns, reason: str, quoted: str
+    op: TestClient, dead_letter_runs: DeadLetterRuns, reason: str, text: str
 ) -> None:
     """Airflow's UI renders notes as Markdown."""
     replay(op, dead_letter_runs.bury("a" * 300), reason=reason)
@@ -299,7 +299,7 @@ def test_the_note_of_a_replay_has_the_reason_as_code(
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == "handle"))
         assert run is not None
-        assert str(run.note).endswith(f"replayed by `op` on the page Inboxes: {quoted}")
+        assert str(run.note).endswith(f"replayed by `op` on the page Inboxes: {text}")
 
 
 @pytest.mark.parametrize(

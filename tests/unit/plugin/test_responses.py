@@ -121,11 +121,13 @@ def test_what_a_change_makes_wrong_is_forgotten() -> None:
 
 def test_requests_for_the_same_wait_for_one_fetch(fetching: Fetching) -> None:
     first = fetching.start()
-    others = [fetching.ask() for _ in range(MAX_REQUESTS_AT_ONCE - 1)]
+    other_requests = [fetching.ask() for _ in range(MAX_REQUESTS_AT_ONCE - 1)]
 
     fetching.bring({"n": "a"})
 
-    assert [request.result(TIMEOUT) for request in (first, *others)] == [{"n": "a"}] * MAX_REQUESTS_AT_ONCE
+    assert [request.result(TIMEOUT) for request in (first, *other_requests)] == [
+        {"n": "a"}
+    ] * MAX_REQUESTS_AT_ONCE
     assert fetching.begun == 1
 
 
@@ -345,7 +347,7 @@ def test_a_run_with_any_conf_breaks_nothing(
 ) -> None:
     inbox = connected_emulator.open_inbox("orders")
     start("a", inbox, created_at="9999-12-31T23:59:59-14:00", message_attributes={"lease_count": count})
-    run_id = dead_letter_runs.bury("b", inbox_id=inbox, changed={"delivery_count": count})
+    run_id = dead_letter_runs.bury("b", inbox_id=inbox, changes={"delivery_count": count})
 
     (dead_letter,) = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"]
     messages = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
@@ -361,7 +363,7 @@ def test_long_strings_of_a_run_are_cut(
     inbox, long = connected_emulator.open_inbox("orders"), 100_000 * "x"
     start(long, inbox)
     names = ("message_id", "reason", "cause", "target_dag_id")
-    dead_letter_runs.bury(long, inbox_id=inbox, changed=dict.fromkeys(names, long))
+    dead_letter_runs.bury(long, inbox_id=inbox, changes=dict.fromkeys(names, long))
 
     answers = [op.get(f"{API}/inboxes/{inbox}/{path}") for path in ("messages", "dead-letters")]
 

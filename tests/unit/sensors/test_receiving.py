@@ -66,10 +66,10 @@ def test_nothing_is_leased_if_a_cluster_policy_takes_away_what_auto_needs(
 @acknowledges
 def test_a_mapped_sensor_whose_messages_would_be_lost_is_refused_before_it_leases(bench: Workbench) -> None:
     partial = WorkflowInboxSensor.partial(task_id="wait", do_xcom_push=False)
-    mapped = partial.expand(inbox=["orders"])
+    mapped_sensor = partial.expand(inbox=["orders"])
 
     with pytest.raises(ValueError, match=r"^do_xcom_push must be True"):
-        mapped.unmap({"inbox": "orders"})
+        mapped_sensor.unmap({"inbox": "orders"})
 
 
 @acknowledges

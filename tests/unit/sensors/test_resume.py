@@ -312,10 +312,10 @@ def test_silent_fail_pokes_through_what_fails_a_try_otherwise(bench: Workbench, 
 
 
 @pytest.mark.parametrize("returns", [True, False])
-@pytest.mark.parametrize(("timeout", "waited"), [(86400, 1800), (600, 600)])
+@pytest.mark.parametrize(("timeout", "waited_seconds"), [(86400, 1800), (600, 600)])
 @pytest.mark.usefixtures("fake_clock")
 def test_a_rescheduled_sensor_waits_as_long_as_the_service_requests_but_not_past_its_timeout(
-    bench: Workbench, timeout: float, waited: float, returns: bool
+    bench: Workbench, timeout: float, waited_seconds: float, returns: bool
 ) -> None:
     bench.service.fault("status", status=429, headers={"Retry-After": "1800"}, times=None)
     arguments = {"acknowledge": "manual", "trigger_dag_id": None} if returns else {}
@@ -323,7 +323,9 @@ def test_a_rescheduled_sensor_waits_as_long_as_the_service_requests_but_not_past
 
     with pytest.raises(AirflowRescheduleException) as error_info:
         Task(bench, timeout=timeout, **MODES["reschedule"], **arguments).execute()
-    assert (error_info.value.reschedule_date - before).total_seconds() == pytest.approx(waited, abs=15)
+    assert (error_info.value.reschedule_date - before).total_seconds() == pytest.approx(
+        waited_seconds, abs=15
+    )
 
 
 @pytest.mark.parametrize("option", [{}, {"max_wait": 1}, {"timeout": 3}])

@@ -148,10 +148,10 @@ async def verdicts(emulator: EmulatorServer, left_open: AsyncExitStack | None = 
         # One of its own, as listeners of an inbox share a stream.
         inbox_id = emulator.open_inbox(f"inbox {cycle}")
         async with AsyncExitStack() as own:
-            opened = left_open or own
-            session = await opened.enter_async_context(shared_session(settings.tls(), STREAMS))
+            stack = left_open or own
+            session = await stack.enter_async_context(shared_session(settings.tls(), STREAMS))
             client = AsyncWorkflowClient(settings, session, tokens=tokens)
-            bell = await opened.enter_async_context(event_stream.listen(client, inbox_id, STREAMS))
+            bell = await stack.enter_async_context(event_stream.listen(client, inbox_id, STREAMS))
             assert bell is not None
             assert await asyncio.wait_for(bell.wait(), 10)
             sampler.take(float(cycle), {"this": [process]})

@@ -119,11 +119,11 @@ class Triggerer:
     async def stop(self) -> None:
         """End as ``asyncio.run`` does: cancel whatever there is, once, and wait for it."""
         await self.stop_streams()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
+        other_tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in other_tasks:
             task.cancel()
-        if rest:
-            await asyncio.wait(rest, timeout=PATIENCE_SECONDS)
+        if other_tasks:
+            await asyncio.wait(other_tasks, timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture

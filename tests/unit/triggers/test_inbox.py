@@ -47,9 +47,9 @@ def trigger(**arguments: Any) -> WorkflowInboxTrigger:
     return WorkflowInboxTrigger(**{"inbox": "orders", "wake_on_events": False, **arguments})
 
 
-async def fire(waiting: WorkflowInboxTrigger) -> dict[str, Any]:
+async def fire(trigger_to_fire: WorkflowInboxTrigger) -> dict[str, Any]:
     """The payload of the one event of a trigger."""
-    events = [event.payload async for event in waiting.run()]
+    events = [event.payload async for event in trigger_to_fire.run()]
     assert len(events) == 1
     payload: dict[str, Any] = events[0]
     return payload
@@ -91,8 +91,8 @@ def test_the_pauses_reset_after_an_answer_and_another_series_is_logged_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     assert meet(health, fake_clock, FAULT, FAULT, None, FAULT, WRONG) == [5, 10, 5, 10]
-    logged = [record.levelname for record in caplog.records if record.name == log.name]
-    assert logged == ["WARNING", "INFO", "WARNING", "ERROR"]
+    levels = [record.levelname for record in caplog.records if record.name == log.name]
+    assert levels == ["WARNING", "INFO", "WARNING", "ERROR"]
 
 
 def test_the_next_long_series_is_said_to_be_long_again(
@@ -100,8 +100,8 @@ def test_the_next_long_series_is_said_to_be_long_again(
 ) -> None:
     caplog.set_level(logging.INFO)
     meet(health, fake_clock, *[FAULT] * 20, None, *[FAULT] * 20, None)
-    logged = [record.levelname for record in caplog.records if record.name == log.name]
-    assert logged == ["WARNING", "ERROR", "INFO"] * 2
+    levels = [record.levelname for record in caplog.records if record.name == log.name]
+    assert levels == ["WARNING", "ERROR", "INFO"] * 2
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ async def test_a_lease_that_is_too_large_to_hand_over_is_left_to_the_task(bench:
 
 async def test_after_a_hand_off_nothing_is_released(bench: Workbench, wake_up: TimedEvent) -> None:
     bench.put("a")
-    running = trigger(wake_on_events=True).run()
-    await anext(running)
-    await running.aclose()
+    events = trigger(wake_on_events=True).run()
+    await anext(events)
+    await events.aclose()
 
     assert bench.states == {"a": "leased"}
     assert bench.service.count("release") == 0

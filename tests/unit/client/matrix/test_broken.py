@@ -99,11 +99,11 @@ def test_a_call_whose_answer_broke_off_may_have_had_its_effect(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", service.url)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    lost = f"the connection to {host}:{service.port} was lost: "
+    text = f"the connection to {host}:{service.port} was lost: "
     complaints = {}
     for title, script in LINES.items():
         outcome = service.play(kind, name, script, base_url=f"http://{host}:{service.port}")
-        due = Expected(errors.TransportError, (lost,), requests_of(kind, name, title), has={"sent": True})
+        due = Expected(errors.TransportError, (text,), requests_of(kind, name, title), has={"sent": True})
         complaints[title] = due.complaint(outcome)
     check(complaints)
 

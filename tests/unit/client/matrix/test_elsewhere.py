@@ -89,7 +89,7 @@ LISTINGS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("listing", "following"),
+    ("listing", "next_page"),
     [
         *((listing, "{elsewhere}/inboxes?offset=1&cursor=more") for listing in LISTINGS),
         ("messages", "http://[::1/inboxes?cursor=more#end"),
@@ -97,22 +97,22 @@ LISTINGS: dict[str, Callable[..., Any]] = {
     ],
 )
 def test_the_next_page_comes_from_the_connections_own_host(
-    listing: str, following: str, service: Service, elsewhere: ScriptedServer
+    listing: str, next_page: str, service: Service, elsewhere: ScriptedServer
 ) -> None:
-    address = following.format(elsewhere=elsewhere.url)
-    wanted = {"id": "2", "name": "wanted", "status": "active"}
-    others = [{**wanted, "id": str(n), "name": f"other {n}"} for n in (0, 1)]
+    address = next_page.format(elsewhere=elsewhere.url)
+    wanted_inbox = {"id": "2", "name": "wanted", "status": "active"}
+    other_inboxes = [{**wanted_inbox, "id": str(n), "name": f"other {n}"} for n in (0, 1)]
     service.script(
-        answer(200, {"results": others, "next": address}),
-        answer(200, {"results": [wanted], "next": None}),
-        answer(200, wanted),
+        answer(200, {"results": other_inboxes, "next": address}),
+        answer(200, {"results": [wanted_inbox], "next": None}),
+        answer(200, wanted_inbox),
     )
     with closing(SyncSender(service.settings())) as sender:
         answer_of_listing = sender.run(LISTINGS[listing])
     assert (
         [inbox["id"] for inbox in answer_of_listing] == ["0", "1", "2"]
         if listing != "a name"
-        else answer_of_listing == wanted
+        else answer_of_listing == wanted_inbox
     )
     assert len(service.requests) == (3 if listing == "a name" else 2)
     assert (b"cursor=more " if listing == "messages" else b"offset=2") in service.requests[1].splitlines()[0]
@@ -176,10 +176,10 @@ def test_a_proxy_that_is_away_means_that_nothing_was_sent(
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Service, str]]]:
     """Servers with a certificate each, and the file that makes a client trust it."""
     servers = {}
-    with ExitStack() as running:
+    with ExitStack() as stack:
         for name, days in {"good": (-1, 1), "expired": (-2, -1)}.items():
             context, trusted = certificates.make(tmp_path_factory.mktemp("authority"), days)
-            servers[name] = (running.enter_context(Service(tls=context)), str(trusted))
+            servers[name] = (stack.enter_context(Service(tls=context)), str(trusted))
         yield servers
 
 

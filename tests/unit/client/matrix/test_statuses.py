@@ -146,7 +146,7 @@ def refuses_the_token(status: int, shape: Shape) -> bool:
 
 
 def phrase(status: int) -> str:
-    return HTTPStatus(status).phrase if status in {known.value for known in HTTPStatus} else ""
+    return HTTPStatus(status).phrase if status in {known_status.value for known_status in HTTPStatus} else ""
 
 
 def complaints(
@@ -255,9 +255,11 @@ def complaint(name: str, status: int, seconds: float | None, outcome: Outcome) -
     attempts = 1 if is_too_long else ATTEMPTS if status == 429 else attempts_of(name)
     kind = errors.RateLimitError if status == 429 else errors.ServerError
     due = Expected(kind, (), attempts, has={"retry_after": seconds})
-    least, waited = (seconds or 0) * (attempts - 1), sum(outcome.naps)
-    is_right = least - 0.001 <= waited <= least + BACKOFF
-    return due.complaint(outcome) or ("" if is_right else f"waited {waited} s, and was asked for {least}")
+    least, seconds_waited = (seconds or 0) * (attempts - 1), sum(outcome.naps)
+    is_right = least - 0.001 <= seconds_waited <= least + BACKOFF
+    return due.complaint(outcome) or (
+        "" if is_right else f"waited {seconds_waited} s, and was asked for {least}"
+    )
 
 
 @pytest.mark.specification("15 429, 503")
