@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 START = 1_000_000.0
-"""What a clock shows at first. A round number of seconds, so that sums of pauses stay exact."""
+"""The first time of a clock: a round number of seconds, so that sums of pauses stay exact."""
 QUIET_TURNS = 30
-"""Turns of an event loop after which all that could go on has gone on."""
+"""The number of turns of an event loop after which every task that could go on has done so."""
 
 
 def nothing() -> None:
-    """What happens in a sleep in which nothing does."""
+    """Do nothing, for a sleep in which nothing happens."""
 
 
 @dataclass(order=True)
 class Timer:
     """
-    Something that is due at a moment.
+    A call that is due at a moment.
 
-    :param number: of two that are due at the same moment the one that was set first comes first.
+    :param number: order among timers of the same moment: the one that was set first comes first.
     """
 
     moment: float
@@ -56,13 +56,13 @@ class FakeClock:
         self.slept: list[float] = []
         """The seconds of each sleep, in the order in which they began."""
         self.meanwhile: Callable[[float], Any] = lambda seconds: None
-        """Is called in each sleep, with its seconds; in an event loop what it returns may be awaited."""
+        """Called in each sleep with its seconds. In an event loop it may return an awaitable."""
         self.moved_along: list[Any] = []
-        """Clocks that move by as much as this one."""
+        """Clocks that are moved together with this one."""
         self.cpu = 0.0
-        """Seconds of CPU time that a test lets pass."""
+        """CPU time in seconds, which a test sets."""
         self.busy = 0
-        """How many are at work outside of the event loop; while they are nothing settles."""
+        """The number of calls at work outside of the event loop; ``settle()`` waits for them."""
         self._time = start
         self._held = False
         self._timers: list[Timer] = []
@@ -131,9 +131,9 @@ class FakeClock:
 
     def at(self, moment: float, act: Callable[[], Any]) -> Timer:
         """
-        Let something happen when this clock gets there: in the sleep that moves it, or where a test does.
+        Call a function when this clock reaches a moment, in a sleep or when a test moves it.
 
-        :param moment: seconds of this clock; what is due already happens at once.
+        :param moment: seconds of this clock; if it is not in the future, the function is called at once.
         """
         timer = Timer(moment, next(self._number), act)
         if moment <= self._time:
@@ -143,38 +143,38 @@ class FakeClock:
         return timer
 
     def then(self, *acts: Callable[[], Any]) -> None:
-        """Let one of these happen in each sleep, in this order, and nothing in those that follow."""
+        """Call one of these functions in each of the next sleeps, in this order."""
         remaining_acts = list(acts)
         self.meanwhile = lambda seconds: remaining_acts.pop(0)() if remaining_acts else None
 
     def advance(self, seconds: float) -> None:
-        """Move the clock at once; whatever is due meanwhile happens, each at its time."""
+        """Move the clock at once; everything that becomes due happens at its time."""
         end = self._time + seconds
         while timer := self._next_until(end):
             self._act_on(timer)
-        # Somebody may have moved it further meanwhile.
+        # A call may have moved the clock further.
         self._move_to(end if seconds < 0 else max(end, self._time))
 
     def skip(self) -> None:
-        """Move the clock to what is due next, and let it happen."""
+        """Move the clock to the next timer, and let it act."""
         if timer := self._next_until(math.inf):
             self._act_on(timer)
 
     # Several tasks
 
     def hold(self) -> None:
-        """From now on a sleep in an event loop ends only when a test lets its time pass."""
+        """From now on a sleep in an event loop ends only when a test lets enough time pass."""
         self._held = True
 
     async def settle(self) -> None:
-        """Let all tasks go on until each of them sleeps, or waits for something else."""
+        """Let all tasks go on until each of them sleeps or waits."""
         quiet = 0
         while quiet < QUIET_TURNS:
             await asyncio.sleep(0.001 if self.busy else 0)
             quiet = 0 if self.busy else quiet + 1
 
     async def elapse(self, seconds: float) -> None:
-        """Move the clock, and let every task act at its time."""
+        """Let time pass, with every task acting at its time."""
         end = self._time + seconds
         await self.settle()
         while timer := self._next_until(end):
@@ -183,7 +183,7 @@ class FakeClock:
         self._move_to(max(end, self._time))
 
     def counting(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        """The same function, during which nothing settles: it waits for what is outside of the event loop."""
+        """The same function, as a call that works outside of the event loop: ``settle()`` waits for it."""
 
         async def counted(*args: Any, **kwargs: Any) -> Any:
             self.busy += 1
@@ -218,7 +218,7 @@ class FakeClock:
 
 
 class TimedEvent(asyncio.Event):
-    """An event of which each wait lets the time of a clock pass."""
+    """An event; waiting for it moves the clock from timer to timer."""
 
     def __init__(self, fake_clock: FakeClock) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Airflow's Stats as a list of what it was told."""
+"""A fake of Airflow's Stats that records its calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from airflow_provider_workflow.observers import metrics
 
 
 class FakeStats:
-    """Takes metrics as Airflow's Stats does."""
+    """
+    Records metrics instead of sending them.
+
+    ``calls`` has the name, the value and the tags of each call.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, float, dict[str, str]]] = []
@@ -27,7 +31,7 @@ class FakeStats:
 
     @property
     def totals(self) -> dict[str, float]:
-        """The sum of each counter, without the beginning that they share."""
+        """The sum of each counter, by its name without the prefix that all share."""
         totals: Counter[str] = Counter()
         for name, value, _ in self.calls:
             if (last := name.rpartition(".")[2]) not in metrics.GAUGES:
@@ -41,7 +45,7 @@ class FakeStats:
 
 @pytest.fixture
 def fake_stats(monkeypatch: pytest.MonkeyPatch) -> FakeStats:
-    """What is told to Airflow's Stats in a test."""
+    """Airflow's Stats of a test, replaced by a fake."""
     fake = FakeStats()
     monkeypatch.setattr(airflow_internals, "stats", lambda: fake)
     return fake

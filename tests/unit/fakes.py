@@ -1,4 +1,4 @@
-"""Small stand-ins for what Airflow gives a running task; they behave as Airflow 3.3 was measured to."""
+"""Small fakes of what Airflow gives a running task. They behave as Airflow 3.3 does."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Fault = Exception | ErrorResponse
 def api_error(
     status: int, reason: str | None = None, message: str = "made up\n\nOn instance:\n    'a payload'"
 ) -> AirflowRuntimeError:
-    """What a task is told when the API server answers with an error in JSON."""
+    """The error that a task gets when the API server answers with an error in JSON."""
     reasons = {"reason": reason, "message": message}
     inner: Any = {"detail": reasons if reason else "made up"}
     return _runtime_error({"status_code": status, "message": "made up", "detail": inner})
 
 
 def lost(exception_type: str, message: str = "made up") -> AirflowRuntimeError:
-    """What a task is told when its supervisor has no answer: no connection, or an error that is no JSON."""
+    """The error that a task gets when its supervisor got no answer, or one that is no JSON."""
     return _runtime_error({"status_code": None, "message": message, "exception_type": exception_type})
 
 
 def unwrapped(status: int, reason: str | None = None) -> ServerResponseError:
-    """What a task is told in ``dag.test()``, where it has no supervisor that says it in other words."""
+    """The error that a task gets in ``dag.test()``, where no supervisor translates it."""
     detail: Any = {"reason": reason, "message": "made up"} if reason else "made up"
     httpx = getattr(client, "httpx2", None) or client.httpx  # type: ignore[attr-defined]
     request = httpx.Request("POST", "http://in-process/")
@@ -55,7 +55,7 @@ def _runtime_error(detail: dict[str, Any] | None) -> AirflowRuntimeError:
 @dataclass
 class Supervisor:
     """
-    Starts DAG runs, or does not.
+    The supervisor of a task: it starts DAG runs, or answers with faults.
 
     :param dags: the DAGs that it knows.
     :param runs: conf of each run, by DAG and run id.
@@ -90,7 +90,7 @@ class Supervisor:
                 note=self.notes.get(key, NOTE_PREFIX if key in self.by_tasks else None),
             )
         if not isinstance(message, TriggerDagRun):
-            return None  # secrets that are to be masked
+            return None  # a request to mask a secret
         msgspec.msgpack.encode(message.conf)
         self.requests.append(message)
         outcome = next((answer for fault in self.faults if (answer := fault(message))), None)
@@ -118,8 +118,10 @@ class Supervisor:
         return OKResponse(ok=True)
 
     def refuse(self, message_id: str, *errors: Fault) -> None:
-        """Answer runs of messages whose ids begin so with these errors, one each, the last of them for
-        ever."""
+        """
+        Answer requests for runs of messages whose id begins with ``message_id`` with these errors, one after
+        the other. The last error is repeated.
+        """
         remaining_errors = list(errors)
 
         def fault(message: TriggerDagRun) -> Fault | None:
@@ -130,7 +132,7 @@ class Supervisor:
         self.faults.append(fault)
 
     def fail(self, error: Fault) -> None:
-        """Meet whatever is asked for, checks included, with this error."""
+        """Answer every request, also those of checks, with this error."""
         self.faults.append(lambda message: error)
 
     @property
@@ -208,8 +210,8 @@ class StateStore:
     """
     The task state store of Airflow 3.3.
 
-    :param fault: raised instead of storing.
-    :param forgets: stores nothing, and says nothing.
+    :param fault: an error that is raised instead of storing.
+    :param forgets: whether it stores nothing, without an error.
     """
 
     rows: dict[str, Any] = field(default_factory=dict)

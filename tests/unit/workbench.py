@@ -1,4 +1,4 @@
-"""An inbox of the emulator with everything that a dispatch or a receipt of its messages needs."""
+"""A workbench for tests: an inbox of the emulator, and all that a task needs to work on its messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ INBOX = "orders"
 
 
 class TaskTimeout(BaseException):
-    """What ``execution_timeout`` raises in a task is no ``Exception`` either, wherever Airflow keeps it."""
+    """Stands for what ``execution_timeout`` raises in a task. Airflow's own is no ``Exception`` either."""
 
 
 class Workbench:
-    """The inbox ``orders`` of an emulator, and what starts DAG runs."""
+    """The inbox ``orders`` of an emulator, with a fake supervisor that starts DAG runs."""
 
     def __init__(self, service: EmulatorServer, supervisor: Supervisor) -> None:
         self.service = service
@@ -37,7 +37,7 @@ class Workbench:
         self.dead_letter_rules: DeadLetterRules | None = None
 
     def put(self, *ids: str, payload: Any = None, **attributes: Any) -> None:
-        """Let messages with these ids arrive, each with a payload of its own unless one is given."""
+        """Let messages with these ids arrive. Each has a payload of its own, unless ``payload`` is given."""
         payloads = [{"n": id_} if payload is None else payload for id_ in ids]
         self.service.put(INBOX, *payloads, ids=list(ids), attributes=attributes or None)
 
@@ -64,8 +64,8 @@ class Workbench:
 
     def ready_dispatcher(self, lease_limit: int = 2, **limits: Any) -> Dispatcher:
         """
-        One whose target has started a run, and that has worked on a lease of ``lease_limit`` messages, so
-        that it no longer probes.
+        A dispatcher that no longer probes: it has started a run of its target, and has worked on a lease of
+        ``lease_limit`` messages.
         """
         dispatcher = self.dispatcher(lease_limit=lease_limit, **limits)
         dispatcher.started.add("handle")
@@ -76,7 +76,7 @@ class Workbench:
         return run_id_of(message_id, self.inbox_id)
 
     def start_before(self, message_id: str, dag_id: str = "handle", user: str | None = None) -> None:
-        """Let a message have its run already; or a user one that looks like it."""
+        """Store the run of a message as if it had been started before; with ``user``, by that user."""
         key = dag_id, self.run_id(message_id)
         source = {"connection_id": self.hook.workflow_conn_id, "inbox_id": self.inbox_id}
         self.supervisor.runs[key] = {**source, "message": {"id": message_id}}
@@ -84,7 +84,7 @@ class Workbench:
             self.supervisor.users[key] = user
 
     def allow_dead_letters(self, after: int = 3, unmatched: str = "lease") -> None:
-        """Let dispatchers start runs of the DAG ``dead`` for messages that are rejected."""
+        """Let dispatchers start runs of the dead-letter DAG ``dead`` for rejected messages."""
         self.supervisor.dags.add("dead")
         self.dead_letter_rules = DeadLetterRules("dead", after, unmatched)
 
@@ -103,12 +103,12 @@ class Workbench:
 
     @property
     def states(self) -> dict[str, str]:
-        """What became of each message that the inbox still has."""
+        """The status of each message that the inbox still has."""
         return {message["id"]: message["status"] for message in self.hook.list_messages(INBOX)}
 
     @property
     def lease_sizes(self) -> list[int]:
-        """What the leases asked for, in their order."""
+        """The ``lease_limit`` of each lease request, in their order."""
         return [body["lease_limit"] for body in self.sent("lease")]
 
     def sent(self, operation: str) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ class Workbench:
 
 
 def with_counts(lease: HeldLease, counts: dict[str, Any]) -> HeldLease:
-    """A lease whose messages have these delivery counts, and come in this order; None is no count."""
+    """Give the messages of a lease these delivery counts, and this order; None for no count."""
     before = {delivery.id: delivery.message for delivery in lease.deliveries}
     lease.deliveries[:] = [
         Delivery.of(lease.inbox_id, {**before[message_id], "message_attributes": {"lease_count": count}})

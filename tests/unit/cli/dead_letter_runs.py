@@ -48,7 +48,7 @@ def start(message_id: str, inbox_id: str, **more: Any) -> str:
 
 class DeadLetterRuns:
     """
-    Starts runs of dead-letter DAGs, and looks at the runs of others.
+    The runs of dead-letter DAGs in a metadata database; it starts them, and finds the runs of their replays.
 
     :param database: it has the DAGs ``dead`` and ``handle``.
     """
