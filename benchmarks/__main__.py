@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[1]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line, run, show and write; the exit code is 1 if a benchmark failed."""
     options = parse(arguments)
-    requested = [part for name in options.only or NAMES for part in (PARTS if name == SCALE else (name,))]
-    names = list(dict.fromkeys(requested))
+    parts = [part for name in options.only or NAMES for part in (PARTS if name == SCALE else (name,))]
+    names = list(dict.fromkeys(parts))
     try:
         check_servers(*(variable for name in names for variable in SERVERS.get(name, ())))
     except RuntimeError as error:

@@ -18,7 +18,7 @@ ROOT = HERE.parent
 
 
 @contextmanager
-def started(
+def running_airflow(
     dag_files: Mapping[str, str],
     connections: Mapping[str, str],
     dag_ids: Sequence[str] = (),
@@ -69,7 +69,7 @@ def stage(
         for inbox in inboxes:
             service.open_inbox(inbox)
         all_connections = {"workflow_default": service.connection_json(), **(connections or {})}
-        with started({path.stem: path.read_text()}, all_connections, dag_ids, **options) as airflow:
+        with running_airflow({path.stem: path.read_text()}, all_connections, dag_ids, **options) as airflow:
             yield service, airflow
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.meter import Meter, Window, cpu_of, resident, sockets
-from benchmarks.stage import started
+from benchmarks.stage import running_airflow
 from tools.local_airflow import LocalAirflow
 
 PER_FILE = 100
@@ -114,7 +114,7 @@ def watching(
     """An Airflow in which so many triggers have come to rest, with room for an event stream each."""
     dags = [consumer_of(number) for number in range(0, count, PER_FILE)]
     env = {**env, "AIRFLOW__WORKFLOW__MAX_EVENT_STREAMS": str(max(1, count))}
-    with started(dag_files(count, trigger), connections, dags, env=env) as airflow:
+    with running_airflow(dag_files(count, trigger), connections, dags, env=env) as airflow:
         time.sleep(settle_seconds)
         yield airflow
 

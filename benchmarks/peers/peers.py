@@ -14,7 +14,7 @@ from benchmarks.peers.trial import Counts, Trial
 from benchmarks.peers.ways import WATCHED, Queues, Way, all_queues
 from benchmarks.results import Row, alone
 from benchmarks.servers import metadata_database
-from benchmarks.stage import started
+from benchmarks.stage import running_airflow
 from benchmarks.watchers import SLEEPING, Trigger, measure_triggerer, watching
 
 IDLE_SECONDS = 20.0
@@ -95,7 +95,7 @@ def _tried(queues: Queues, ways: Sequence[Way], size: Size) -> list[Row]:
     files = {way.name: way.source for way in ways}
     with (
         metadata_database() as database,
-        started(
+        running_airflow(
             files,
             queues.connections,
             list(files),

@@ -18,7 +18,7 @@ from benchmarks.meter import MACHINE, Meter, cpu_of, cpu_of_postgres, megabytes,
 from benchmarks.results import Row, alone
 from benchmarks.servers import Database, metadata_database
 from benchmarks.service import Service, service
-from benchmarks.stage import started, wait, write
+from benchmarks.stage import running_airflow, wait, write
 from benchmarks.watchers import (
     ASSETS,
     DECORATED,
@@ -94,7 +94,7 @@ def _fleet(count: int) -> Iterator[Fleet]:
     with (
         service(inbox_names(count)) as emulator,
         metadata_database() as database,
-        started(
+        running_airflow(
             {},
             {"workflow_default": json.dumps(emulator.connection)},
             env=env,

@@ -22,9 +22,9 @@ def observe(event: Any) -> None:
     if event.what == "leased" and event.count:
         _held[event.lease_id] = set(event.message_ids)
     elif event.what in ("acknowledged", "released") and event.error is None:
-        remaining = _held.pop(event.lease_id, set()) - set(event.message_ids)
-        if remaining:
-            _held[event.lease_id] = remaining
+        message_ids = _held.pop(event.lease_id, set()) - set(event.message_ids)
+        if message_ids:
+            _held[event.lease_id] = message_ids
     else:
         return
     file = Path(os.environ[VARIABLE]) / str(os.getpid())

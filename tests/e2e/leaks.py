@@ -43,5 +43,5 @@ def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
         for place, text in chain(file_places, database_places, api_places)
         for kind in marks.kinds_in(text)
     }
-    leaked = secrets - ENCRYPTED
-    assert not leaked, f"secrets that were left: {sorted(leaked)}"
+    leaks = secrets - ENCRYPTED
+    assert not leaks, f"secrets that were left: {sorted(leaks)}"

@@ -138,8 +138,8 @@ class Knowledge:
     @property
     def is_probing(self) -> bool:
         """Whether it leases one message at a time."""
-        proven = self.targets_started | self.targets_found
-        return not (proven if self.attempt == 1 else proven.issuperset(self.dag_ids))
+        proven_targets = self.targets_started | self.targets_found
+        return not (proven_targets if self.attempt == 1 else proven_targets.issuperset(self.dag_ids))
 
     @property
     def unproven(self) -> int:

@@ -242,7 +242,7 @@ class Ledger:
                 self._must_be_acknowledged(process, lease)
 
     def _must_be_released(self, process: Process, lease: Lease) -> None:
-        unattempted = [
+        unattempted_ids = [
             message_id
             for message_id in self.world.still_leased(lease.inbox_id, lease.lease_id)
             if message_id not in lease.attempted
@@ -251,16 +251,16 @@ class Ledger:
         ]
         if self.world.plan.dead_letter_dag_id is not None:
             last = [
-                message_id for message_id in unattempted if lease.counts[message_id] >= LAST_SAFE_DELIVERY
+                message_id for message_id in unattempted_ids if lease.counts[message_id] >= LAST_SAFE_DELIVERY
             ]
             self.must(not last, process, 7, f"ends without a try of {last}, on their last safe delivery")
         # If Airflow does not answer, one message stays leased, as the next try would lease it again at once.
         most = 1 if process.knowledge.troubled else 0
         self.must(
-            len(unattempted) <= most,
+            len(unattempted_ids) <= most,
             process,
             7,
-            f"ends, and leaves {unattempted} leased, which it did not attempt",
+            f"ends, and leaves {unattempted_ids} leased, which it did not attempt",
         )
 
     def _must_be_acknowledged(self, process: Process, lease: Lease) -> None:
@@ -269,13 +269,16 @@ class Ledger:
             for other_lease in process.knowledge.leases
             for other_id in other_lease.counts
         )
-        unacknowledged = [
+        unacknowledged_ids = [
             message_id
             for message_id in sorted(set(lease.counts) - lease.acknowledged)
             if not odd or self._is_to_be_acknowledged((lease.inbox_id, message_id))
         ]
         self.must(
-            not unacknowledged, process, 8, f"ends undisturbed, and {unacknowledged} are not acknowledged"
+            not unacknowledged_ids,
+            process,
+            8,
+            f"ends undisturbed, and {unacknowledged_ids} are not acknowledged",
         )
 
     def lease_of(self, process: Process, message_id: str) -> Lease | None:

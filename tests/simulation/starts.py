@@ -98,7 +98,7 @@ class Starts:
         self.must(in_order, process, 6, f"starts {message_id} on delivery {count} before a higher one")
 
     def _must_start_those_without_a_run(self, process: Process, lease: Lease, message_id: str) -> None:
-        without_run = [
+        ids_without_run = [
             other_id
             for other_id in lease.counts
             if other_id not in lease.started
@@ -109,8 +109,8 @@ class Starts:
         leased_at = lease.until - lease.seconds
         identity = self.world.identity((lease.inbox_id, message_id))
         has_run = self.ledger.run_times.get(identity, leased_at) < leased_at
-        text = f"starts {message_id}, which has its run, before {without_run}"
-        self.must(not (has_run and without_run), process, 6, text)
+        text = f"starts {message_id}, which has its run, before {ids_without_run}"
+        self.must(not (has_run and ids_without_run), process, 6, text)
 
     def search_issued(self, process: Process, run_ids: list[str]) -> None:
         """A process asks whether a message, or its business key, has a run."""

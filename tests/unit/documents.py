@@ -43,7 +43,7 @@ def lines_of(block: str) -> list[str]:
     return [line for line in block.replace("\\\n", "").splitlines() if line.strip()]
 
 
-def typed(page: str, beginning: str) -> list[list[str]]:
+def arguments_of_commands(page: str, beginning: str) -> list[list[str]]:
     """The arguments of each command of a block, as a shell splits them."""
     return [shlex.split(line)[1:] for line in lines_of(command(page, beginning))]
 

@@ -34,7 +34,7 @@ for line in sys.stdin:
 """Runs each line of its input in a fork of its own, as importing Airflow anew takes seconds."""
 
 
-def loaded(code: str, after: str = "") -> set[str]:
+def modules_of(code: str, after: str = "") -> set[str]:
     """The modules that an interpreter loads for this code, beyond those of the code that it ran before."""
     server = _server(after)
     server.stdin.write(json.dumps(code) + "\n")

@@ -52,19 +52,19 @@ def test_an_editor_knows_the_arguments_that_the_listeners_share_with_their_types
 
 
 @pytest.mark.parametrize(
-    ("kind", "shared"),
+    ("kind", "class_name"),
     [
         (WorkflowInboxDispatchOperator, "DispatchTaskArguments"),
         (WorkflowInboxSensor, "DispatchSensorArguments"),
     ],
 )
-def test_a_listener_takes_the_shared_arguments_besides_its_own(kind: Any, shared: str) -> None:
-    assert signature(kind.__init__).parameters["kwargs"].annotation == f"Unpack[{shared}]"
+def test_a_listener_takes_the_shared_arguments_besides_its_own(kind: Any, class_name: str) -> None:
+    assert signature(kind.__init__).parameters["kwargs"].annotation == f"Unpack[{class_name}]"
     assert (
         arguments.DispatchArguments.__annotations__.keys()
-        <= getattr(arguments, shared).__annotations__.keys()
+        <= getattr(arguments, class_name).__annotations__.keys()
     )
-    assert not parameters_of(kind).keys() & getattr(arguments, shared).__annotations__.keys()
+    assert not parameters_of(kind).keys() & getattr(arguments, class_name).__annotations__.keys()
 
 
 def types_of_listener(kind: Any) -> dict[str, Any]:

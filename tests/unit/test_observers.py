@@ -81,7 +81,7 @@ def test_a_drain_makes_spans_by_the_conventions(bench: Workbench, spans: Spans) 
         **common,
         "server.address": "127.0.0.1",
         "server.port": int(bench.service.base_url.rpartition(":")[2]),
-        f"{OURS}.lease_id": bench.sent("ack")[0]["lease_id"],
+        f"{OURS}.lease_id": bench.bodies_of("ack")[0]["lease_id"],
         "messaging.batch.message_count": 2,
     }
     operation, kind = "messaging.operation.name", "messaging.operation.type"

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.parse import DAG_FILE, OURS, WORKFLOW
 from tests.e2e.examples import EXAMPLES
-from tests.unit.loading import loaded
+from tests.unit.loading import modules_of
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def check_light(modules: set[str]) -> None:
 
 
 def test_all_that_a_dag_file_can_name_is_light() -> None:
-    more = loaded(f"import {', '.join(WORKFLOW)}", DAG_FILE)
+    more = modules_of(f"import {', '.join(WORKFLOW)}", DAG_FILE)
 
     check_light(more)
     assert "jmespath" not in more
@@ -44,7 +44,7 @@ def test_all_that_a_dag_file_can_name_is_light() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES_HERE, ids=lambda path: path.name)
 def test_a_dag_that_is_built_is_light_and_warns_of_nothing(path: Path) -> None:
-    more = loaded(
+    more = modules_of(
         "import runpy, warnings\n"
         "warnings.filterwarnings('error', module='airflow_provider_workflow')\n"
         f"runpy.run_path({str(path)!r})",
@@ -65,13 +65,13 @@ WITHOUT_AIRFLOW = [
 
 def test_what_describes_the_protocol_and_its_assets_loads_neither_airflow_nor_http() -> None:
     heavy = {"airflow", "httpx", "pydantic", *NOT_FOR_ALL}
-    assert loaded(f"import {', '.join(WITHOUT_AIRFLOW)}") & heavy == set()
+    assert modules_of(f"import {', '.join(WITHOUT_AIRFLOW)}") & heavy == set()
 
 
 def test_the_hook_loads_no_more_than_airflow_itself() -> None:
-    more = loaded("import airflow_provider_workflow.hooks.workflow", "import airflow.sdk.bases.hook")
+    more = modules_of("import airflow_provider_workflow.hooks.workflow", "import airflow.sdk.bases.hook")
     assert more & NOT_FOR_ALL == set()
 
 
 def test_the_client_of_tasks_loads_no_aiohttp() -> None:
-    assert "aiohttp" not in loaded("import airflow_provider_workflow.client.sync_client")
+    assert "aiohttp" not in modules_of("import airflow_provider_workflow.client.sync_client")

@@ -17,7 +17,7 @@ from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.pytest_plugin import workflow_emulator
-from tests.unit.loading import loaded
+from tests.unit.loading import modules_of
 
 __all__ = ["workflow_emulator"]
 
@@ -160,4 +160,4 @@ def test_every_state_that_is_registered_can_be_emptied() -> None:
 @pytest.mark.slow
 def test_neither_the_plugin_nor_the_reset_loads_airflow() -> None:
     code = "from airflow_provider_workflow import pytest_plugin; pytest_plugin.reset()"
-    assert "airflow" not in loaded(code)
+    assert "airflow" not in modules_of(code)

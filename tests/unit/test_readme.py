@@ -141,13 +141,13 @@ def test_code_of_the_readme_stays_as_it_is() -> None:
 def test_every_picture_of_the_readme_is_built_into_the_documentation() -> None:
     """Sphinx copies what its own pages show."""
     pictures = {link for link in links_of(prose("README.md")) if link.endswith((".png", ".svg"))}
-    built = {
+    pictures_of_docs = {
         ((ROOT / page).parent / link).resolve()
         for page in PAGES
         if page.startswith("docs/")
         for link in links_of(prose(page))
     }
     assert pictures
-    assert {(ROOT / picture).resolve() for picture in pictures} <= built
+    assert {(ROOT / picture).resolve() for picture in pictures} <= pictures_of_docs
     names = [path.name for path in (*DOCS.rglob("*.png"), *DOCS.rglob("*.svg"))]
     assert len(names) == len(set(names))

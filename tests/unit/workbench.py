@@ -109,9 +109,9 @@ class Workbench:
     @property
     def lease_sizes(self) -> list[int]:
         """The ``lease_limit`` of each lease request, in their order."""
-        return [body["lease_limit"] for body in self.sent("lease")]
+        return [body["lease_limit"] for body in self.bodies_of("lease")]
 
-    def sent(self, operation: str) -> list[dict[str, Any]]:
+    def bodies_of(self, operation: str) -> list[dict[str, Any]]:
         """The bodies of all requests of an operation (``lease``, ``ack``, ``release``)."""
         return [
             json.loads(request.body) for request in self.service.requests if request.operation == operation

@@ -112,14 +112,14 @@ def test_the_keyboard_reaches_everything_in_order(page, visit):
     visit()
     page.get_by_role("link", name="handle_1").wait_for()
     page.get_by_role("combobox", name="Connection").focus()
-    focused = []
+    names = []
     for _ in range(12):
         page.keyboard.press("Tab")
-        focused.append(
+        names.append(
             page.evaluate("(({ariaLabel, innerText}) => ariaLabel ?? innerText)(document.activeElement)")
         )
 
-    assert focused == [
+    assert names == [
         "Filter inboxes",
         "Refresh inboxes",
         "inboxes",

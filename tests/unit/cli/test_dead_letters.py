@@ -18,7 +18,7 @@ from tests.unit.cli.conftest import Cli
 from tests.unit.cli.database import listening
 from tests.unit.cli.dead_letter_runs import INBOX_ID, DeadLetterRuns
 from tests.unit.cli.test_drain import at_start, counts, states
-from tests.unit.documents import typed
+from tests.unit.documents import arguments_of_commands
 from tests.unit.fake_stats import FakeStats, fake_stats
 
 __all__ = ["at_start", "fake_stats"]
@@ -410,7 +410,7 @@ def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(
 
 
 def test_the_documented_commands_list_show_and_replay(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
-    commands = typed("docs/dead-letters.md", "airflow-workflow dead-letters")
+    commands = arguments_of_commands("docs/dead-letters.md", "airflow-workflow dead-letters")
     message_id = commands[1][2]
     dead_letter_runs.bury(message_id)
 

@@ -14,7 +14,7 @@ from airflow_provider_workflow.emulator.clock import ManualClock
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.conftest import Cli, Terminal
 from tests.unit.cli.database import Database
-from tests.unit.documents import typed
+from tests.unit.documents import arguments_of_commands
 from tests.unit.fake_clock import FakeClock
 
 ENSURE = ("inbox", "ensure", "tickets", "--app-key", "tasks", "--action-key", "new_ticket")
@@ -380,7 +380,7 @@ def test_the_documented_commands_put_list_and_drain_messages(
     cli: Cli, emulator: EmulatorServer, database: Database
 ) -> None:
     database.add_dag("handle_order")
-    put_command, messages, drain, token = typed(COMMANDS, "airflow-workflow put")
+    put_command, messages, drain, token = arguments_of_commands(COMMANDS, "airflow-workflow put")
 
     assert cli(*put_command).code == 0
     assert cli(*messages).out.count("available") == 2
@@ -392,7 +392,7 @@ def test_the_documented_commands_put_list_and_drain_messages(
 
 
 def test_the_documented_commands_make_use_and_delete_an_inbox(cli: Cli, emulator: EmulatorServer) -> None:
-    for command in typed(COMMANDS, "airflow-workflow inbox ensure"):
+    for command in arguments_of_commands(COMMANDS, "airflow-workflow inbox ensure"):
         result = cli(*command)
         assert result.code == 0, result.err
         assert result.out

@@ -231,7 +231,7 @@ def test_an_error_that_nobody_reads_has_its_exit_code(monkeypatch: pytest.Monkey
     assert run(f"{HERE}.fails", Namespace(conn_id=None, error=ValueError())) == 2
 
 
-def started(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
+def start_command(function: str, level: str = "INFO", **streams: object) -> subprocess.Popen[str]:
     code = (
         "import sys; from argparse import Namespace\n"
         "import alembic\n"  # which Airflow may load after its loggers, and then shows what that logs
@@ -251,7 +251,7 @@ def started(function: str, level: str = "INFO", **streams: object) -> subprocess
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
 def test_stdout_is_for_the_result_alone_unless_somebody_debugs(level: str) -> None:
-    with started("chatters", level, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start_command("chatters", level, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=60)
 
     assert process.returncode == 0
@@ -266,7 +266,7 @@ def test_stdout_is_for_the_result_alone_unless_somebody_debugs(level: str) -> No
 
 @pytest.mark.slow
 def test_a_pipe_that_is_closed_is_no_fault() -> None:
-    with started("floods", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start_command("floods", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()

@@ -20,7 +20,7 @@ from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.cli.main import main, parser, workflow_commands
 from airflow_provider_workflow.cli.tree import EXIT_CODES
 from tests.unit.documents import PAGES, blocks, command, lines_of
-from tests.unit.loading import AIRFLOW, loaded
+from tests.unit.loading import AIRFLOW, modules_of
 from tests.unit.test_parse_weight import HEAVY
 
 cli_parser = pytest.importorskip("airflow.cli.cli_parser")
@@ -152,7 +152,7 @@ def test_a_command_that_talks_to_the_service_takes_a_connection_and_a_format() -
 @pytest.mark.slow
 def test_neither_an_import_by_airflow_nor_help_of_the_console_script_loads_anything_heavy() -> None:
     code = "import airflow_provider_workflow.cli.main as m\ntry: m.main(['--help'])\nexcept SystemExit: pass"
-    more = loaded(code)
+    more = modules_of(code)
 
     assert more & NEVER == set()
     for heavier in ("client", "hooks", "cli.common", "cli.output", "emulator.server"):
@@ -166,7 +166,7 @@ def test_a_parser_with_all_commands_imports_nothing_heavy() -> None:
         f"{loaded_by_airflow}\nfrom airflow_provider_workflow.cli.main import workflow_commands\n"
         "airflow.cli.cli_parser.get_parser(), workflow_commands()"
     )
-    more = loaded(code, AIRFLOW)
+    more = modules_of(code, AIRFLOW)
 
     assert more & {"aiohttp", "jmespath", "uvicorn", "starlette"} == set()
     assert not any(name.startswith("airflow_provider_workflow.hooks") for name in more)

@@ -334,14 +334,14 @@ def test_a_secret_is_masked_in_base64_at_each_alignment(
 ) -> None:
     send = StepsSender(scripted_server.settings(client_secret=secret), scripted_server.reply)
     text = f"{before}{secret}{after}".encode()
-    for encoded in (base64.b64encode(text).decode(), base64.urlsafe_b64encode(text).decode()):
-        for quoted in (encoded, encoded.rstrip("=")):
+    for credentials in (base64.b64encode(text).decode(), base64.urlsafe_b64encode(text).decode()):
+        for quoted in (credentials, credentials.rstrip("=")):
             scripted_server.script(answer(401, {"errors": [{"detail": f"Basic {quoted}"}]}))
             with pytest.raises(errors.AuthenticationError) as error_info:
                 send(api.list_templates())
             masked_text = str(error_info.value).rpartition("Basic ")[2]
             assert "***" in masked_text
-            common = SequenceMatcher(None, masked_text, encoded, autojunk=False).find_longest_match()
+            common = SequenceMatcher(None, masked_text, credentials, autojunk=False).find_longest_match()
             assert common.size < len(before) * 4 // 3 + len(after) * 4 // 3 + 5
 
 

@@ -242,7 +242,7 @@ def test_leases_grow_to_the_size_of_a_batch_and_after_a_failed_try_to_half_and_t
     bench.put(*"abcdefghijklm")
     batches(bench, Function(), lease_limit=6 * attempt).run()
 
-    leases = [(body["lease_limit"], body["lease_seconds"]) for body in bench.sent("lease")]
+    leases = [(body["lease_limit"], body["lease_seconds"]) for body in bench.bodies_of("lease")]
     assert leases == [(1, seconds), (2, 300), (4, 300), (6, 300), (6, 300)]
 
 

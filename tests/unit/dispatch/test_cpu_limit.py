@@ -199,9 +199,9 @@ async def test_an_event_has_no_message_whose_match_is_slow(monkeypatch: pytest.M
     payloads = {"slow": MANY, "sound": {"list": [{"a": 1}]}}
     messages = [EventMessage(name, {"payload": payload}, "") for name, payload in payloads.items()]
     watcher = WorkflowInboxEventTrigger(INBOX, match=SLOW_MATCH)
-    selected, causes = await asyncio.to_thread(watcher.matching, messages)
+    matches, causes = await asyncio.to_thread(watcher.matching, messages)
 
-    assert [message.id for message in selected] == ["sound"]
+    assert [message.id for message in matches] == ["sound"]
     assert causes == [("slow", too_slow("match"))]
 
 

@@ -122,7 +122,7 @@ def test_no_run_is_started_in_the_last_30_s_of_a_lease(
     bench.dispatcher().drain(lease)
 
     assert runs_at_release[0] == ["a", "b"]
-    assert bench.sent("release")[0]["message_ids"] == ["c", "d"]
+    assert bench.bodies_of("release")[0]["message_ids"] == ["c", "d"]
     assert bench.supervisor.started == ["a", "b", "c", "d"]
     assert "2 of 4 leased messages were not started before the 30 s safety margin" in caplog.text
 

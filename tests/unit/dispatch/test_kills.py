@@ -192,7 +192,7 @@ def test_the_dead_letter_of_a_fifth_delivery_is_acknowledged_once(bench: Workben
     bench.put("a", lease_count=4)
     bench.dispatcher().drain()
 
-    assert [body["message_ids"] for body in bench.sent("ack")] == [["a"]]
+    assert [body["message_ids"] for body in bench.bodies_of("ack")] == [["a"]]
 
 
 @pytest.mark.parametrize("unmatched", ["lease", "dead_letter"])

@@ -140,7 +140,7 @@ class Listener:
 
 
 def leases(bench: Workbench) -> list[tuple[int, int]]:
-    return [(request["lease_limit"], request["lease_seconds"]) for request in bench.sent("lease")]
+    return [(request["lease_limit"], request["lease_seconds"]) for request in bench.bodies_of("lease")]
 
 
 def test_the_number_of_probes_doubles_up_to_128() -> None:

@@ -18,10 +18,10 @@ from tests.unit.emulator.conftest import BASIC, PAGE, REDIRECT
 
 
 def test_a_lease_runs_out_although_the_service_was_started_again(tmp_path: Path) -> None:
-    def started() -> Store:
+    def start_store() -> Store:
         return Store(ManualClock(), state_path=tmp_path / "state.db")
 
-    store = started()
+    store = start_store()
     inbox_id = store.inboxes.open("orders").id
     store.messages.put(inbox_id, [{}])
     lease_id = store.messages.lease(inbox_id, lease_seconds=60)["lease_id"]
@@ -29,7 +29,7 @@ def test_a_lease_runs_out_although_the_service_was_started_again(tmp_path: Path)
     now = store.clock.now()
     for _ in range(2):
         store.close()
-        store = started()
+        store = start_store()
         assert store.clock.now() == now, "the clock stays where it was moved to"
         with pytest.raises(ServiceError, match="lease_expired"):
             store.messages.acknowledge(inbox_id, lease_id)

@@ -109,20 +109,20 @@ class InboxRules(RuleBasedStateMachine):
         may_name = all(id_ in self.arrived or "-" in str(id_) for id_ in ids or ())
         of_lease = [delivery for delivery in self.deliveries if delivery.lease_id == lease_id]
         is_over = not of_lease and self.ends.get(lease_id, 0) < 0
-        selected = [delivery for delivery in of_lease if ids is None or delivery.id in ids]
+        deliveries = [delivery for delivery in of_lease if ids is None or delivery.id in ids]
         left_out = {} if ids is None else {"message_ids": ids}
         status, body = self.ask("POST", f"/{operation}", lease_id=lease_id, **left_out)
         if is_over or not may_name:
             assert status == 400
             assert body["errors"][0]["code"] == ("lease_expired" if may_name else "invalid")
             return
-        assert status == (201 if selected else 200)
-        assert (body["acked_id" if operation == "ack" else "released_id"] is not None) == bool(selected)
-        assert [delivery["id"] for delivery in body["results"]] == [delivery.id for delivery in selected]
+        assert status == (201 if deliveries else 200)
+        assert (body["acked_id" if operation == "ack" else "released_id"] is not None) == bool(deliveries)
+        assert [delivery["id"] for delivery in body["results"]] == [delivery.id for delivery in deliveries]
         if operation == "ack":
-            self.acknowledged += len(selected)
-            self.deliveries = [delivery for delivery in self.deliveries if delivery not in selected]
-        for delivery in selected:
+            self.acknowledged += len(deliveries)
+            self.deliveries = [delivery for delivery in self.deliveries if delivery not in deliveries]
+        for delivery in deliveries:
             delivery.come_back()
 
     @rule(seconds=st.sampled_from((0.5, 59.5, 60, 240, 300)))

@@ -167,8 +167,8 @@ def test_the_defaults_of_the_form_are_those_of_the_settings() -> None:
     schemas = {name: field["schema"] for name, field in get_provider_info.CONN_FIELDS.items()}
     defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
     extra = {"oauth_url": "https://a/t", **defaults}
-    built = Settings.build(host="a", login="i", password="s", extra=extra)
-    assert built == Settings("https://a", "i", "s", "https://a/t")
+    settings = Settings.build(host="a", login="i", password="s", extra=extra)
+    assert settings == Settings("https://a", "i", "s", "https://a/t")
 
 
 def test_airflow_masks_no_field_of_the_form() -> None:

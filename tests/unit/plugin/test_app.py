@@ -36,7 +36,7 @@ from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.client.stores import logged_in
 from tests.unit.documents import ROOT
 from tests.unit.fake_clock import FakeClock
-from tests.unit.loading import loaded
+from tests.unit.loading import modules_of
 from tests.unit.plugin.conftest import API, connect, error_of
 
 
@@ -97,7 +97,7 @@ plugins_manager.integrate_macros_plugins()
 
 @pytest.mark.slow
 def test_a_process_that_serves_no_pages_imports_no_fastapi() -> None:
-    more = loaded(LOAD)
+    more = modules_of(LOAD)
 
     assert "airflow_provider_workflow.plugin" in more
     assert more & {"fastapi", "airflow_provider_workflow.plugin.app"} == set()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.unit.loading import loaded
+from tests.unit.loading import modules_of
 
 pytestmark = pytest.mark.since(3, 3, "the acknowledging of asset events")
 
@@ -25,7 +25,7 @@ def test_it_has_what_older_versions_of_the_base_class_ask_for() -> None:
 @pytest.mark.slow
 def test_importing_it_loads_next_to_nothing() -> None:
     base = "import airflow.exceptions, airflow.providers.common.messaging.providers.base_provider"
-    more = loaded("import airflow_provider_workflow.queues.inbox", base)
+    more = modules_of("import airflow_provider_workflow.queues.inbox", base)
 
     assert more - {"airflow_provider_workflow"} == {
         "airflow_provider_workflow.queues",

@@ -282,7 +282,7 @@ def test_a_fault_that_may_pass_is_waited_out_in_the_triggerer(
     assert isinstance(deferral, TaskDeferred)
     assert deferral.trigger.hold_seconds == 0
     assert f"Inbox orders {UNREACHABLE}" in caplog.text
-    assert len(bench.sent("lease")) == 1, "a lease is not repeated"
+    assert len(bench.bodies_of("lease")) == 1, "a lease is not repeated"
 
 
 def test_a_fault_that_may_pass_is_poked_through_and_said_once(

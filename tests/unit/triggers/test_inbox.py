@@ -168,7 +168,7 @@ async def test_it_leases_and_hands_the_lease_over(bench: Workbench) -> None:
     lease = HeldLease.from_hand_off(event["lease"])
     assert lease.inbox_id == bench.inbox_id
     assert lease.message_ids == ["a", "b"]
-    assert bench.sent("lease") == [{"lease_limit": 2, "lease_seconds": 90}]
+    assert bench.bodies_of("lease") == [{"lease_limit": 2, "lease_seconds": 90}]
     assert bench.service.count("ack") == bench.service.count("release") == 0
 
 
