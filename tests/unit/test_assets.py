@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, Asset
 
-from airflow_provider_workflow.assets import create_asset, messages_of, schedule_of
+from airflow_provider_workflow.assets import create_asset, schedule_of
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.operators import lineage
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
@@ -31,12 +31,6 @@ def test_before_airflow_3_4_the_schedule_of_an_asset_is_a_list(release: Callable
     asset = create_asset(inbox="orders")
 
     assert schedule_of(asset) == [asset]
-
-
-def test_the_messages_of_an_event_are_read_at_any_depth() -> None:
-    messages = f'[{{"id": "deep", "payload": {"[" * 2000 + "]" * 2000}}}, {{"id": "b"}}]'
-
-    assert [message["id"] for message in messages_of({"payload": {"messages": messages}})] == ["deep", "b"]
 
 
 @pytest.mark.since(3, 4, "asset events that are not batched")

@@ -18,6 +18,7 @@ from tests.simulation.plan import DEFERRED, KILLER, NORMAL, OPERATOR, POISON, PO
 from tests.simulation.play import play_plan, staged
 from tests.simulation.scheduler import START
 from tests.simulation.world import World
+from tests.unit.fake_clock import FakeClock
 from tests.unit.fake_stats import FakeStats
 from tests.unit.fakes import api_error, lost
 from tests.unit.workbench import Workbench
@@ -169,6 +170,25 @@ def test_a_target_that_is_corrected_before_the_fourth_delivery_starts_its_messag
 
     assert bench.supervisor.started == ["a"]
     assert bench.dead_letters == {}
+
+
+def test_a_message_without_a_delivery_to_spare_is_decided_before_its_lease_ends(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    bench.allow_dead_letters()
+    old = [f"old{number}" for number in range(8)]
+    for message_id in old:
+        bench.start_before(message_id)
+    bench.put(old[0])
+    bench.put("fourth", lease_count=3)
+    bench.put(*old[1:])
+    bench.supervisor.faults.append(lambda _: fake_clock.advance(60))  # Airflow is slow
+    bench.supervisor.refuse("fourth", REJECTED)
+    with pytest.raises(TargetError):
+        bench.dispatcher(attempt=2).drain()
+
+    assert {name: letter["reason"] for name, letter in bench.dead_letters.items()} == {"fourth": "target"}
+    assert bench.states["old7"] == "available"
 
 
 @pytest.mark.parametrize("error", [REJECTED, lost("ReadError")])
