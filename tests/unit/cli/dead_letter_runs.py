@@ -73,7 +73,7 @@ class DeadLetterRuns:
         """
         Make a dead letter of a message; return the id of its run.
 
-        :param changed: what its conf has instead.
+        :param changes: what its conf has instead.
         """
         run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
         delivery = Delivery.of(inbox_id, message_of(message_id, payload))

@@ -203,7 +203,7 @@ def test_show_prints_the_exact_message(cli: Cli, dead_letter_runs: DeadLetterRun
 
 def test_show_prints_a_message_that_is_too_deep_to_decode(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
     text = "[" * 500_000 + "]" * 500_000
-    dead_letter_runs.bury("a", changed={"message_json": text})
+    dead_letter_runs.bury("a", changes={"message_json": text})
 
     result = cli("dead-letters", "show", "a", "-o", "json")
 
