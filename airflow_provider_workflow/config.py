@@ -13,10 +13,10 @@ from typing import Any
 SECTION = "workflow"
 
 
-def _option(description: str, default: str, kind: str = "string") -> dict[str, Any]:
+def _option(description: str, default: str, kind: str = "string", since: str = "0.1.0") -> dict[str, Any]:
     return {
         "description": description,
-        "version_added": "0.1.0",
+        "version_added": since,
         "type": kind,
         "example": None,
         "default": default,
@@ -52,6 +52,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
         " of an inbox (docs/metrics.md). They must not block. What they raise is logged as a WARNING.",
         "",
     ),
+    "payload_objectstorage_path": _option(
+        "Folder of an object storage for payloads, such as s3://connection_id@bucket/folder, that all workers"
+        " can use. Payloads of payload_objectstorage_threshold bytes or more are written there, and the conf"
+        " of a run has a reference (docs/payloads.md). Empty keeps all payloads in Airflow's database.",
+        "",
+        since="0.3.0",
+    ),
+    "payload_objectstorage_threshold": _option(
+        "Size in bytes from which on a payload is written to payload_objectstorage_path. With 0 every payload"
+        " is.",
+        "65536",
+        "integer",
+        since="0.3.0",
+    ),
 }
 
 
@@ -68,6 +82,16 @@ def max_event_streams() -> int:
 def quarantine_check_seconds() -> int:
     """Minimum seconds between two checks of an inbox for quarantined messages; 0: no checks."""
     return int(_read("quarantine_check_seconds"))
+
+
+def payload_objectstorage_path() -> str:
+    """Folder of an object storage for payloads; empty if they stay in Airflow's database."""
+    return str(_read("payload_objectstorage_path")).strip()
+
+
+def payload_objectstorage_threshold() -> int:
+    """Size in bytes from which on a payload is written to that folder."""
+    return int(_read("payload_objectstorage_threshold"))
 
 
 def page() -> bool:

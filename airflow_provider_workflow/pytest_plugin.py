@@ -28,6 +28,7 @@ STATE = (
     "inbox_names.NAMES",
     "observers._observers",
     "observers._warned",
+    "dispatch.payload_store.text_of",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
     "plugin.service.CACHED_ANSWERS",

@@ -23,6 +23,10 @@ MIN_APART_SECONDS = 60.0
 """Seconds between the first reading and one that makes an alarm: an inbox may be created again."""
 MIN_APART_AWAY_SECONDS = 180.0
 """The same for an error that Airflow also raises while its API is away."""
+MIN_APART_STORE_SECONDS = 300.0
+"""The same for a payload store that cannot be written."""
+NO_STORE = "no_store"
+"""The kind of a problem: payloads cannot be written, so nothing is leased."""
 ALARM_AGAIN_SECONDS = 6 * 3600.0
 """Seconds between two alarms of one trouble."""
 SOUND_SECONDS = 3600.0
@@ -64,7 +68,7 @@ class SourceProblem:
     Why no events arrive from an inbox, or why it cannot be used, until a user corrects that.
 
     :param kind: ``paused``, ``failed`` (to initialize), ``deleting``, ``missing``, ``rejected`` (the
-        credentials), or ``unusable``.
+        credentials), ``unusable``, or ``no_store`` (payloads cannot be written).
     :param text: what is wrong with which inbox, and the fix.
     :param state: what is wrong, in a few words; empty for what an error shows.
     :param fix: what to do about it.
@@ -86,6 +90,13 @@ class SourceProblem:
         :param on_paused: of the listener; with anything but ``fail`` it waits while the inbox is paused.
         """
         return not self.is_wanted and (self.kind != types.PAUSED or on_paused == "fail")
+
+    @property
+    def seconds_to_alarm(self) -> float:
+        """Seconds for which the problem has to last until it is an alarm."""
+        if self.kind == NO_STORE:
+            return MIN_APART_STORE_SECONDS
+        return MIN_APART_AWAY_SECONDS if self.may_be_away else MIN_APART_SECONDS
 
     @classmethod
     def of(cls, stored: Any) -> SourceProblem | None:
@@ -163,10 +174,13 @@ def problem_of_error(error: Exception) -> SourceProblem | None:
         ConfigurationError,
         NotFoundError,
     )
+    from airflow_provider_workflow.dispatch.payload_store import PayloadStoreError
     from airflow_provider_workflow.hooks.workflow import may_be_away
 
     if isinstance(error, SourceError):
         return error.problem
+    if isinstance(error, PayloadStoreError):
+        return SourceProblem(NO_STORE, str(error))
     kinds = {NotFoundError: "missing", AuthenticationError: "rejected", ConfigurationError: "unusable"}
     for type_, kind in kinds.items():
         if isinstance(error, type_):
@@ -276,8 +290,7 @@ class Alarm:
             return False
         if self.alarmed_at is not None:
             return clock.now() - self.alarmed_at >= ALARM_AGAIN_SECONDS + patience
-        apart = MIN_APART_AWAY_SECONDS if self.problem.may_be_away else MIN_APART_SECONDS
-        return clock.now() - self.began_at >= apart + patience
+        return clock.now() - self.began_at >= self.problem.seconds_to_alarm + patience
 
     @property
     def is_unconfirmed(self) -> bool:

@@ -50,15 +50,19 @@ class Message(TypedDict, Generic[Payload]):
     """
     A message: ``dag_run.conf["message"]`` of a started run, or a message that a sensor returned.
 
-    A payload that Airflow cannot store is null, and ``payload_json`` has it as a JSON string;
-    ``airflow_provider_workflow.dispatch.payloads.payload_of`` returns the payload in both cases. Without a
-    ``schema`` nothing checks its type.
+    A payload that Airflow cannot store is null, and ``payload_json`` has it as a JSON string. One in the
+    payload store is null too, and ``payload_object`` names the object, with the SHA-256 and the size in bytes
+    of its content. ``airflow_provider_workflow.dispatch.payloads.payload_of`` returns the payload in all
+    cases. Without a ``schema`` nothing checks its type.
     """
 
     id: str
     created_at: str | None
     payload: Payload
     payload_json: NotRequired[str]
+    payload_object: NotRequired[str]
+    payload_sha256: NotRequired[str]
+    payload_bytes: NotRequired[int]
     message_attributes: MessageAttributes | None
 
 

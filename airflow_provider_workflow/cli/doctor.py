@@ -25,6 +25,7 @@ from airflow_provider_workflow.client.errors import ConfigurationError, LoginReq
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.database.inbox_uses import TRIGGERS_PREFIX, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count
+from airflow_provider_workflow.dispatch.payload_store import PayloadStore, PayloadStoreError
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 from airflow_provider_workflow.source import problem_of
 from airflow_provider_workflow.text import escaped
@@ -330,6 +331,26 @@ def _database(_: Deployment) -> Iterator[Finding]:
         yield Finding("database", SKIPPED, detail, fix)
 
 
+def _payload_store(_: Deployment) -> Iterator[Finding]:
+    """Whether payloads can be written to ``[workflow] payload_objectstorage_path``, and read again."""
+    try:
+        store = PayloadStore.configured()
+        if store is None:
+            return
+        store.check(read=True)
+    except PayloadStoreError as error:
+        fix = "correct [workflow] payload_objectstorage_path, its connection, or the rights of that"
+        yield Finding("payload store", FAILED, str(error), fix)
+        return
+    size = f"payloads of {store.threshold} bytes or more" if store.threshold else "all payloads"
+    yield Finding("payload store", OK, f"{size} are written to {store.path}")
+    executors = conf.get("core", "executor", fallback="")
+    if store.is_on_disk and executors != "LocalExecutor":
+        detail = f"{store.path} is on a disk, and tasks run on other machines too ({executors})"
+        fix = "mount it on all workers, or use an object storage such as s3://"
+        yield Finding("payload store", WARNING, detail, fix)
+
+
 def _triggerer(_: Deployment) -> Iterator[Finding]:
     """Whether a triggerer is alive."""
     now = datetime.fromtimestamp(clock.now(), UTC)
@@ -462,6 +483,6 @@ def _listeners(subject: Examination) -> Iterator[Finding]:
 
 
 OF_CONNECTION = (_connection, _token, _inbox_api, _inbox_states, _listeners)
-OF_AIRFLOW = (_database, _triggerer, _dag_files, _dags)
+OF_AIRFLOW = (_payload_store, _database, _triggerer, _dag_files, _dags)
 NEEDED = (_connection, _token, _inbox_api, _database)
 """The checks on which the later ones of their chain depend."""

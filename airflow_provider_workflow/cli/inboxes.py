@@ -314,7 +314,9 @@ def drain(args: Namespace) -> int:
 
     :raises TargetError: no runs of the DAG can be started; leased messages are released.
     :raises SourceError: no events arrive in the inbox.
+    :raises ValueError: payloads have to be written to an object storage.
     """
+    from airflow_provider_workflow.config import payload_objectstorage_path
     from airflow_provider_workflow.database.dag_runs import DatabaseRuns
     from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
     from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
@@ -324,6 +326,11 @@ def drain(args: Namespace) -> int:
     from airflow_provider_workflow.options import check_dead_letters
 
     check_dead_letters(args.dead_letter_dag_id, args.dead_letter_after, "lease", args.trigger_dag_id)
+    if payload_objectstorage_path():
+        raise ValueError(
+            "inbox drain does not write payloads to [workflow] payload_objectstorage_path. Drain the inbox"
+            " with a run of a DAG that has a WorkflowInboxDispatchOperator"
+        )
     rules = None
     if args.dead_letter_dag_id:
         rules = DeadLetterRules(args.dead_letter_dag_id, args.dead_letter_after)

@@ -191,6 +191,10 @@ def _named(inbox: dict[str, Any]) -> dict[str, Any]:
     return inbox
 
 
+NOT_OF_SERVICE = ("payload_json", "payload_object", "payload_sha256", "payload_bytes")
+"""Fields with which this provider says where the payload of a message is."""
+
+
 def lease(answer: Answer) -> Any:
     """
     A lease.
@@ -212,7 +216,8 @@ def lease(answer: Answer) -> Any:
                 holder[attributes] = None
     _named(body.get("inbox_attributes") or {})
     for message in body["results"]:
-        message.pop("payload_json", None)  # not a field of the service
+        for name in NOT_OF_SERVICE:
+            message.pop(name, None)
     body["sent_at"] = answer.sent_at
     return body
 

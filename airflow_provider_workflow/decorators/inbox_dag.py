@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -342,16 +343,19 @@ class InboxDAG(DAG):
 
 class WholeMessage(dict[str, Any]):
     """
-    A message whose payload Airflow cannot store, with the payload that the service sent.
+    A message whose payload Airflow cannot store, or that is in the payload store.
 
-    ``message["payload"]`` and ``message.get("payload")`` return that payload. All else shows the message as
-    Airflow stores it, so that Airflow can store it as the argument of a task. Pickled, as for
-    ``@task.virtualenv``, it is a plain dictionary with that payload.
+    ``message["payload"]`` and ``message.get("payload")`` return the payload that the service sent, which is
+    decoded, or read, once it is asked for. All else shows the message as Airflow stores it, so that Airflow
+    can store it as the argument of a task. Pickled, as for ``@task.virtualenv``, it is a plain dictionary
+    with that payload.
     """
 
-    def __init__(self, stored: Mapping[str, Any], payload: Any) -> None:
-        super().__init__(stored)
-        self._payload = payload
+    @cached_property
+    def _payload(self) -> Any:
+        from airflow_provider_workflow.dispatch.payloads import payload_of
+
+        return payload_of(dict(self))
 
     def __getitem__(self, key: str) -> Any:
         return self._payload if key == "payload" else super().__getitem__(key)
@@ -448,6 +452,7 @@ class MessagePlaceholder:
         The value for the running task.
 
         :raises LookupError: the message has no such part.
+        :raises PayloadStoreError: the payload is in the payload store, and cannot be read.
         """
         value = _message_of_run(context)
         try:
@@ -482,11 +487,8 @@ def _message_of_run(context: Mapping[str, Any] | Context) -> Any:
     conf = context["dag_run"].conf or {}
     # Not of the params alone: [core] dag_run_conf_overrides_params may be off.
     message = conf[NAME] if NAME in conf else context["params"][NAME]
-    if message.get("payload_json") is None:
-        return message
-    from airflow_provider_workflow.dispatch.payloads import payload_of
-
-    return WholeMessage(message, payload_of(message))
+    is_elsewhere = any(message.get(name) is not None for name in ("payload_json", "payload_object"))
+    return WholeMessage(message) if is_elsewhere else message
 
 
 @jinja2.pass_context

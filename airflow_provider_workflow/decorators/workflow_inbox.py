@@ -154,6 +154,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
         """Process the messages of the inbox; see ``Batches.run`` for the errors."""
         from airflow_provider_workflow.dispatch.batches import Batches
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
+        from airflow_provider_workflow.dispatch.payload_store import PayloadStore
         from airflow_provider_workflow.dispatch.runs import TaskRuns
 
         self.inbox = rendered("inbox", self.inbox)
@@ -167,6 +168,7 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
             self.limits,
             attempt=ti.try_number,
             dead_letter_rules=DeadLetterRules(letters, self.dead_letter_after) if letters else None,
+            store=PayloadStore.configured() if letters else None,
             task=self._task,
         )
         return batches.run()

@@ -30,6 +30,7 @@ from airflow_provider_workflow.dispatch.delivery import LAST_SAFE_DELIVERY, Deli
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
 from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, lease_once
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
+from airflow_provider_workflow.dispatch.payload_store import PayloadStore
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs
 from airflow_provider_workflow.limits import PROBE_SECONDS, Limits
@@ -60,6 +61,7 @@ class Batches:
     :param limits: how much is leased at a time, and in all: by default until the inbox is empty.
     :param attempt: try of the task, 1 or more.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
+    :param store: for the payloads of dead letters that are not in the confs of their runs; None if all are.
     :param task: whether the task was killed.
     """
 
@@ -70,6 +72,7 @@ class Batches:
     limits: Limits = field(default_factory=Limits)
     attempt: int = 1
     dead_letter_rules: DeadLetterRules | None = None
+    store: PayloadStore | None = None
     task: TaskLife = field(default_factory=TaskLife)
     _outcomes: Outcomes = field(init=False)
     _dead_letters: DeadLetters | None = field(init=False)
@@ -86,7 +89,7 @@ class Batches:
         rules = self.dead_letter_rules
         self._outcomes = Outcomes(self.inbox, self.attempt)
         self._size = LeaseSize(self.limits.lease_limit, self.attempt)
-        runs = MessageRuns(self.runs, self.hook.workflow_conn_id)
+        runs = MessageRuns(self.runs, self.hook.workflow_conn_id, store=self.store)
         self._dead_letters = DeadLetters(rules, runs, self.inbox, self._outcomes.counts) if rules else None
 
     def run(self) -> BatchResult:
@@ -96,6 +99,7 @@ class Batches:
         :raises TargetError: the dead-letter DAG is missing, or Airflow does not answer.
         :raises BatchError: messages failed and are no dead letters, the function took longer than the lease,
             or a retry found only messages that are leased.
+        :raises PayloadStoreError: the payloads of dead letters cannot be written now.
         :raises SourceError: the inbox had no messages, and no events arrive in it.
         :raises WorkflowError: the service cannot be used.
         :raises Exception: what the function raised.
@@ -103,6 +107,8 @@ class Batches:
         inbox_id = self.hook.inbox_id(self.inbox)
         if self.dead_letter_rules is not None:
             self.runs.check_target(self.dead_letter_rules.dag_id, "dead_letter_dag_id")
+            if self.store is not None:
+                self.store.check()
         try:
             self._drain(inbox_id)
         finally:

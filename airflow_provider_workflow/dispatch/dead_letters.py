@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_workflow import observers
 from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.blame import Fault, Reason
 from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.payload_store import REFERENCE, PayloadStoreError
+from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, MessageRuns, Start, run_id_of
 from airflow_provider_workflow.text import ascii_of, escaped, quoted
@@ -110,10 +112,23 @@ class DeadLetters:
         Start the run of a dead letter, or find it.
 
         :return: whether the run exists, so that the message may be acknowledged. If not, an ERROR line names
-            both causes, and the message is left to its lease.
+            the causes, and the message is left to its lease.
         """
         conn_id, target_run_id = self.runs.connection_id, self.runs.run_id(delivery)
-        conf = conf_of(delivery, conn_id, target_dag_id, reason, cause, target_run_id)
+        try:
+            written = replace(delivery, message=self.runs.content_of(delivery))
+        except PayloadStoreError as error:
+            log.error(
+                "Inbox %s: the dead letter of message %s is not started; the message is redelivered when its"
+                " lease expires. Cause of the dead letter: %s. %s",
+                escaped(self.inbox),
+                escaped(delivery.id),
+                cause,
+                error,
+            )
+            self.counts.reject(delivery.id, f"{cause}; and its dead letter was not started: {error}")
+            return False
+        conf = conf_of(written, conn_id, target_dag_id, reason, cause, target_run_id)
         run_id = run_id_of(delivery.id, delivery.inbox_id, DEAD_LETTER_PREFIX)
         message_id, inbox = quoted(delivery.id), quoted(self.inbox)
         note = f"Message {message_id} of the inbox {inbox}, a dead letter: {reason}"
@@ -154,7 +169,11 @@ def conf_of(
     cause: str,
     target_run_id: str,
 ) -> DeadLetter:
-    """The ``conf`` of a dead letter; what it has of the service is ASCII."""
+    """
+    The ``conf`` of a dead letter; what it has of the service is ASCII.
+
+    :param delivery: of the message, which may have a reference of its payload.
+    """
     created_at = delivery.message["created_at"]
     return {
         "connection_id": connection_id,
@@ -176,6 +195,11 @@ def message_of(conf: Mapping[str, Any]) -> dict[str, Any]:
     ``message_attributes``.
 
     :param conf: the ``conf`` of the dead-letter DAG's run.
+    :raises PayloadStoreError: its payload is in the payload store, and cannot be read.
     """
     message: dict[str, Any] = tolerant_json.decode(conf["message_json"])
+    if message.get("payload_object") is not None:
+        message["payload"] = payload_of(message)
+        for name in REFERENCE:
+            message.pop(name, None)
     return message

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
 from airflow_provider_workflow.dispatch.lease import MARGIN_SECONDS, HeldLease, check_source, lease_once
 from airflow_provider_workflow.dispatch.lease_size import LeaseSize
+from airflow_provider_workflow.dispatch.payload_store import PayloadStore, PayloadStoreError
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine
 from airflow_provider_workflow.dispatch.rejections import Rejections, check_outlasted_lease
 from airflow_provider_workflow.dispatch.results import Counts, DrainEnd
@@ -70,6 +71,7 @@ class Dispatcher:
     :param origin: the run of this task, for the notes of the runs that it starts; empty outside a task.
     :param check_payload: raises ``InvalidPayloadError`` for a payload that starts no run.
     :param dead_letter_rules: when messages become dead letters; None if they never do.
+    :param store: for payloads that are not in the confs of runs; None if all are.
     :param checks_source: whether a drain that leaves messages fails for its source too.
     :param reports_quarantine: whether a drain that empties the inbox lists it for quarantined messages.
     :param task: whether the task was killed.
@@ -87,6 +89,7 @@ class Dispatcher:
     origin: str = ""
     check_payload: Callable[[Any], None] | None = None
     dead_letter_rules: DeadLetterRules | None = None
+    store: PayloadStore | None = None
     checks_source: bool = True
     reports_quarantine: bool = True
     task: TaskLife = field(default_factory=TaskLife)
@@ -113,7 +116,7 @@ class Dispatcher:
         conn_id, routes, rules = self.hook.workflow_conn_id, self.routes, self.dead_letter_rules
         self.size = LeaseSize(self.limits.lease_limit, self.attempt)
         key_of = routes.key if routes.has_keys else None
-        self._runs = MessageRuns(self.task_runs, conn_id, key_of, routes.trace_context)
+        self._runs = MessageRuns(self.task_runs, conn_id, key_of, routes.trace_context, self.store)
         self._dead_letters = DeadLetters(rules, self._runs, self.inbox, self.counts) if rules else None
         self._rejections = Rejections(
             self.inbox, conn_id, self.counts, self._dead_letters, self._finish_message
@@ -132,6 +135,7 @@ class Dispatcher:
         :param lease: a lease of a trigger to begin with.
         :return: why the drain ended; ``UNREACHABLE`` with the error in ``unreachable``.
         :raises SourceError: the inbox has no more messages, and no events arrive in it.
+        :raises PayloadStoreError: payloads cannot be written now; nothing is leased.
         :raises TargetError: no run of a target can be started now. The leased messages are released, except
             those that were rejected.
         :raises WorkflowError: a permanent error of a lease request, or of an acknowledgement that failed at
@@ -195,7 +199,13 @@ class Dispatcher:
         return None
 
     def _check_targets(self) -> None:
-        """Find out whether the target DAGs and the dead-letter DAG exist."""
+        """
+        Find out whether the target DAGs and the dead-letter DAG exist, and payloads can be written.
+
+        :raises PayloadStoreError: they cannot be written.
+        """
+        if self.store is not None:
+            self.store.check()
         self._target_error = None
         try:
             for dag_id in self.routes.dag_ids:
@@ -288,7 +298,11 @@ class Dispatcher:
             self._released.update(unsettled)
 
     def _start_runs(self, lease: HeldLease, unsettled: dict[str, Delivery]) -> None:
-        """Start the runs of messages while there is time; each one that was tried is settled."""
+        """
+        Start the runs of messages while there is time; each one that was tried is settled.
+
+        :raises PayloadStoreError: a payload cannot be written.
+        """
         deliveries = lease.deliveries
         if self._acknowledgement_error is not None:
             # Messages that have their run lose nothing if the lease ends first.
@@ -303,6 +317,10 @@ class Dispatcher:
                     self._finish_message(lease, delivery.id)
             except TargetError as error:
                 self._target_error = self._target_error or error
+            except PayloadStoreError:
+                # If only its payload fails, it must not be leased again at once.
+                unsettled.pop(delivery.id, None)
+                raise
             unsettled.pop(delivery.id, None)
         self._rejections.end_lease()
 
@@ -334,6 +352,7 @@ class Dispatcher:
         :param run: that of its business key, if there is one.
         :return: whether the message may be acknowledged for it.
         :raises TargetError: no run of any message can be started now.
+        :raises PayloadStoreError: the payload cannot be written.
         """
         dag_ids = self.routes.dag_ids
         dag_id = dag_ids[0] if len(dag_ids) == 1 else None
@@ -346,11 +365,12 @@ class Dispatcher:
                 self._rejections.bury_undecided(delivery, lease, dag_id)
                 return False
             self._check(delivery)
+            content = self._runs.content_of(delivery) if run is None else {}
             if lease.seconds_left() <= 0:
-                # Airflow may have taken long to answer what it was asked before.
+                # Airflow, or the payload store, may have taken long to answer.
                 log.info("Inbox %s: the lease of message %s has ended", self.inbox, escaped(delivery.id))
                 return False
-            self._record(*(run or (self._start_run(dag_id, delivery, lease), dag_id)), delivery)
+            self._record(*(run or (self._start_run(dag_id, delivery, content, lease), dag_id)), delivery)
         except tuple(REFUSALS) as error:
             self._refuse(delivery, lease, dag_id, error)
             return False
@@ -395,12 +415,14 @@ class Dispatcher:
                 return start, dag_id
         return None
 
-    def _start_run(self, dag_id: str, delivery: Delivery, lease: HeldLease) -> Start:
+    def _start_run(
+        self, dag_id: str, delivery: Delivery, content: Mapping[str, Any], lease: HeldLease
+    ) -> Start:
         note = f"Message {quoted(delivery.id)} of the inbox {quoted(self.inbox)}"
         if self.origin:
             note += f", started by {self.origin}"
         try:
-            return self._runs.start(dag_id, delivery, note)
+            return self._runs.start(dag_id, delivery, content, note)
         except TargetError as error:
             if delivery.is_last_safe:
                 self._rejections.settle(Refusal(delivery, lease, dag_id, str(error)), Fault.TARGET)

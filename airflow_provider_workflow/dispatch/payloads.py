@@ -47,7 +47,12 @@ def payload_of(message: Mapping[str, Any] | Message[Any]) -> Any:
     The payload of a message, exactly as the service sent it.
 
     :param message: ``dag_run.conf["message"]``, or a message that a sensor returned.
+    :raises PayloadStoreError: it is in the payload store, and cannot be read.
     """
+    if message.get("payload_object") is not None:
+        from airflow_provider_workflow.dispatch import payload_store
+
+        return payload_store.payload_of(message)
     text = message.get("payload_json")
     return message.get("payload") if text is None else tolerant_json.decode(text)
 

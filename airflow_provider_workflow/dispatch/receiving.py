@@ -27,6 +27,7 @@ from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.holding import TaskLife, holding
 from airflow_provider_workflow.dispatch.lease import HeldLease
+from airflow_provider_workflow.dispatch.payload_store import PayloadStore
 from airflow_provider_workflow.dispatch.payloads import storable, why_unstorable
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
@@ -52,6 +53,7 @@ class Receiver:
     :param context: of the running task.
     :param counts: counts rejected messages.
     :param task: whether the task was killed.
+    :param store: for payloads that are not in what the sensor returns; None if all are.
     """
 
     hook: WorkflowHook
@@ -60,6 +62,7 @@ class Receiver:
     context: Any
     counts: Counts = field(default_factory=Counts)
     task: TaskLife = field(default_factory=TaskLife)
+    store: PayloadStore | None = None
 
     def stored(self) -> list[Message] | None:
         """
@@ -168,7 +171,11 @@ class Receiver:
         }
 
     def _judge(self, delivery: Delivery, lease: HeldLease) -> tuple[Message | None, bool]:
-        """A message if it can be returned and matches, and whether judging it took up the lease."""
+        """
+        A message if it can be returned and matches, and whether judging it took up the lease.
+
+        :raises PayloadStoreError: its payload cannot be written.
+        """
         is_late = False
         try:
             if not self.routes.accepts(delivery.message):
@@ -178,8 +185,10 @@ class Receiver:
             problem = str(error)
             is_late = isinstance(error, CheckTooSlowError) and lease.seconds_left() <= 0
         if problem is None:
-            content = storable(delivery.message, inbox=self.inbox, in_xcom=True)
-            return cast("Message", content), False
+            content = delivery.message
+            if self.store is not None:
+                content = self.store.with_reference(delivery.inbox_id, content)
+            return cast("Message", storable(content, inbox=self.inbox, in_xcom=True)), False
         self.counts.reject(delivery.id, problem)
         observers.notify("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
         log.warning(

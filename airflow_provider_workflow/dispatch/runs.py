@@ -26,6 +26,7 @@ from airflow_provider_workflow.airflow_internals import (
 )
 from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.payload_store import PayloadStore, digest_of
 from airflow_provider_workflow.dispatch.payloads import payload_of, storable
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, ServerFault, TargetError, error_of
 from airflow_provider_workflow.inbox_names import name_of
@@ -98,7 +99,7 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
         return Start.EXISTING
     if stored_message is None or not run_id.startswith(KEY_PREFIX):
         return None
-    if _payload_of(stored) != _payload_of(conf):
+    if not _have_same_payload(stored, conf):
         log.warning(
             "Inbox %s: message %s has the business key of message %s, and another payload; its run is that of"
             " message %s, so this payload starts none",
@@ -110,16 +111,30 @@ def existing_start(stored: Any, run_id: str, conf: Mapping[str, Any]) -> Start |
     return Start.REPEATED
 
 
-def _payload_of(conf: Mapping[str, Any]) -> str | None:
-    """The payload of the message in a conf, in a form that is the same before and after Airflow stored it."""
-    message = conf.get("message")
-    if not isinstance(message, dict):
-        return None
+def _have_same_payload(*confs: Mapping[str, Any]) -> bool:
+    """Whether the messages in two confs have the same payload; one in a payload store is not read for it."""
+    messages = [message if isinstance(message := conf.get("message"), dict) else {} for conf in confs]
+    in_store = any("payload_object" in message for message in messages)
+    one, other = (_digest_of(message) if in_store else _payload_text(message) for message in messages)
+    return one == other
+
+
+def _payload_text(message: Mapping[str, Any]) -> str | None:
+    """The payload of a message, in a form that is the same before and after Airflow stored it."""
     try:
         payload = payload_of(message)
     except (TypeError, ValueError):  # of a run that a user made up
         return None
     return tolerant_json.dumped(tolerant_json.with_whole_numbers(payload), sort_keys=True)
+
+
+def _digest_of(message: Mapping[str, Any]) -> Any:
+    if "payload_object" in message:
+        return message.get("payload_sha256")
+    try:
+        return digest_of(payload_of(message))
+    except (TypeError, ValueError):  # of a run that a user made up
+        return None
 
 
 def _identity(conf: Mapping[str, Any]) -> list[str | None]:
@@ -179,12 +194,14 @@ class MessageRuns:
     :param connection_id: id of the Airflow connection.
     :param key_of: returns the business key of a message, or None; without it messages have none.
     :param context_of: returns the trace context of a message, or None; without it messages have none.
+    :param store: for payloads that are not in the confs of runs; None if all are.
     """
 
     runs: Runs
     connection_id: str
     key_of: Callable[[Mapping[str, Any]], list[Any] | None] | None = None
     context_of: Callable[[Mapping[str, Any]], str | None] | None = None
+    store: PayloadStore | None = None
     _known_repeats: LRUCache[tuple[str, str, bytes], str] = field(
         default_factory=lambda: LRUCache(MAX_KNOWN_REPEATS), init=False
     )
@@ -203,12 +220,24 @@ class MessageRuns:
         # A list is no safe part of a run id, so this does not show the key.
         return run_id_of(tolerant_json.dumped(key, sort_keys=True), delivery.inbox_id, KEY_PREFIX)
 
-    def start(self, dag_id: str, delivery: Delivery, note: str) -> Start:
+    def content_of(self, delivery: Delivery) -> dict[str, Any]:
+        """
+        The message as the conf of its run, or of its dead letter, has it: its payload may be in the store.
+
+        :raises PayloadStoreError: the payload cannot be written.
+        """
+        if self.store is None:
+            return delivery.message
+        return self.store.with_reference(delivery.inbox_id, delivery.message)
+
+    def start(self, dag_id: str, delivery: Delivery, content: Mapping[str, Any], note: str) -> Start:
         """
         Start the run of a message, or find it (see ``Runs.start``).
 
         Airflow is not asked again about a repeated message with the payload of one before: a sender that
         repeats itself does not hold up others.
+
+        :param content: the message as ``content_of`` made it.
         """
         run_id, repeat = self.run_id(delivery), None
         if run_id.startswith(KEY_PREFIX):
@@ -217,8 +246,11 @@ class MessageRuns:
             if (known := self._known_repeats.get(repeat)) is not None:
                 return Start.EXISTING if known == delivery.id else Start.REPEATED
         name = name_of(delivery.inbox_id, self.connection_id)
-        content = storable(delivery.message, inbox=name)
-        conf = {"connection_id": self.connection_id, "inbox_id": delivery.inbox_id, "message": content}
+        conf: dict[str, Any] = {
+            "connection_id": self.connection_id,
+            "inbox_id": delivery.inbox_id,
+            "message": storable(content, inbox=name),
+        }
         if self.context_of and (context := self.context_of(delivery.message)):
             conf[PARENT_TRACE] = context
         try:

@@ -22,6 +22,8 @@ ALARM_KEY = "workflow_alarm"
 """XCom: the trouble of the source, a record of ``Alarm``. Only a run that meets a problem stores one."""
 MAX_WATCH_SECONDS = 180.0
 """How long a process that no later one continues waits for the reading that makes a problem an alarm."""
+MARGIN_SECONDS = 60.0
+"""More than the longest pause between two readings."""
 
 
 class RaisesAlarms:
@@ -35,6 +37,12 @@ class RaisesAlarms:
     @cached_property
     def _alarm(self) -> Alarm:
         return Alarm()
+
+    @property
+    def _watch_seconds(self) -> float:
+        """How long a process that no later one continues waits until a problem is an alarm, at most."""
+        problem = self._alarm.problem
+        return max(MAX_WATCH_SECONDS, MARGIN_SECONDS + problem.seconds_to_alarm if problem else 0.0)
 
     def _found(self, problem: SourceProblem, context: Context) -> None:
         """Take a reading with a problem; the first one of a process reads what earlier runs recorded."""

@@ -268,6 +268,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
     def _new_dispatcher(self, context: Context, failed_polls: int = 0, **more: Any) -> Dispatcher:
         from airflow_provider_workflow.dispatch.dead_letters import DeadLetterRules
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+        from airflow_provider_workflow.dispatch.payload_store import PayloadStore
         from airflow_provider_workflow.dispatch.routing import Routes
         from airflow_provider_workflow.dispatch.runs import TaskRuns, origin_of
 
@@ -284,6 +285,7 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
             origin=origin_of(context),
             check_payload=self.check_payload,
             dead_letter_rules=rules,
+            store=PayloadStore.configured(),
             task=self._task,
             **more,
         )

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow import clock, moments
-from airflow_provider_workflow.operators.alarms import MAX_WATCH_SECONDS, RaisesAlarms
+from airflow_provider_workflow.operators.alarms import RaisesAlarms
 from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
     WorkflowOperator,
     retries_transient_errors,
 )
-from airflow_provider_workflow.source import SourceError, SourceProblem, problem_of_error, reading_pause
+from airflow_provider_workflow.source import (
+    NO_STORE,
+    SourceError,
+    SourceProblem,
+    problem_of_error,
+    reading_pause,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -192,15 +198,17 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         :return: the problem of the last reading.
         :raises AirflowFailException: it is an alarm.
         """
-        watched_until = clock.monotonic() + MAX_WATCH_SECONDS
+        began_at = clock.monotonic()
         while True:
             if problem is None:
                 self._alarm.sound()
             else:
                 self._found(problem, context)
-                if self._alarm.is_due(0 if checks_source else PATIENCE_SECONDS):
+                # The watcher knows nothing of the payload store.
+                is_own = checks_source or problem.kind == NO_STORE
+                if self._alarm.is_due(0 if is_own else PATIENCE_SECONDS):
                     self._raise_alarm(context, problem.text)
-            is_over = not checks_source or clock.monotonic() >= watched_until
+            is_over = not checks_source or clock.monotonic() - began_at >= self._watch_seconds
             if is_over or not self._alarm.is_unconfirmed:
                 return problem
             pause = reading_pause()

@@ -21,14 +21,14 @@ from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import intervals, require_bool
-from airflow_provider_workflow.operators.alarms import MAX_WATCH_SECONDS, RaisesAlarms
+from airflow_provider_workflow.operators.alarms import RaisesAlarms
 from airflow_provider_workflow.operators.base import DispatchingOperator
 from airflow_provider_workflow.options import (
     check_acknowledge,
     check_keeps_messages,
     check_sensor_options,
 )
-from airflow_provider_workflow.source import SourceError, reading_pause
+from airflow_provider_workflow.source import NO_STORE, SourceError, reading_pause
 from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
@@ -232,8 +232,12 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             value = self._take_reading(context)
             if self.reschedule:
                 # Each poll of this mode has a process of its own, which knows nothing of the others.
-                watched_until = clock.monotonic() + MAX_WATCH_SECONDS
-                while value is None and self._alarm.is_unconfirmed and clock.monotonic() < watched_until:
+                began_at = clock.monotonic()
+                while (
+                    value is None
+                    and self._alarm.is_unconfirmed
+                    and clock.monotonic() - began_at < self._watch_seconds
+                ):
                     clock.sleep(reading_pause())
                     value = self._take_reading(context)
         except TargetError:
@@ -316,6 +320,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
     def _defer_until_messages(self, context: Context, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+        from airflow_provider_workflow.dispatch.payload_store import PayloadStore
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
         counts, remaining = self.counts, deadline - clock.now()
@@ -329,15 +334,18 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         if isinstance(self._worker, Dispatcher):
             # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
             limit, seconds = (0, seconds) if counts.handled else self._worker.next_lease()
+        if self._alarm.problem is not None and self._alarm.problem.kind == NO_STORE:
+            limit = 0
         longest = max(self.max_poll_interval, self.poke_interval)
-        # Without capacity the trigger leases nothing: it only resumes the task after ``hold`` seconds.
+        # Without capacity, or a store for payloads, the trigger only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
         # The task ends its time itself: at a timeout of the trigger Airflow names no cause.
         hold, alarm = min(hold, remaining), self._alarm.record()
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,
-            lease_limit=max(1, limit),
+            # What the trigger leases is a row of Airflow's database until the task resumes.
+            lease_limit=0 if PayloadStore.configured() else max(1, limit),
             lease_seconds=seconds,
             poll_interval=self.poke_interval,
             max_poll_interval=longest,
@@ -397,12 +405,14 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
         :raises ValueError: a rendered expression is invalid.
         """
+        from airflow_provider_workflow.dispatch.payload_store import PayloadStore
         from airflow_provider_workflow.dispatch.receiving import Receiver
         from airflow_provider_workflow.dispatch.routing import Routes
 
         if self.trigger_dag_id is None:
             routes = Routes(None, self.match)
-            return Receiver(self.hook, self.inbox, routes, context, self.counts, self._task)
+            store = PayloadStore.configured()
+            return Receiver(self.hook, self.inbox, routes, context, self.counts, self._task, store)
         return self._new_dispatcher(
             context, self._failed_polls, counts=self.counts, reports_quarantine=not self.deferrable
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import conf
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_workflow import observers
+from airflow_provider_workflow import config, observers
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
 from airflow_provider_workflow.text import escaped
@@ -74,7 +74,8 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
     :param queue: queue of triggerers that runs this trigger (Airflow 3.4; see ``[triggerer] queues_enabled``
         and ``airflow triggerer --queues``); None is Airflow's default. Give all watchers of an inbox the same
         one: they share a poller only in one triggerer.
-    :raises ValueError: an argument is out of range, or the expression is invalid; the text names it.
+    :raises ValueError: an argument is out of range, or the expression is invalid; the text names it. Or
+        ``[workflow] payload_objectstorage_path`` is set: this trigger puts payloads into Airflow's database.
     :raises AirflowOptionalProviderFeatureException: this Airflow is older than 3.3, or, with ``queue`` or
         ``per_message``, older than 3.4.
     """
@@ -112,6 +113,11 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
             if airflow_release() < (3, 3):
                 raise needs(type(self).__name__, ALTERNATIVE)
             super().__init__(**queue_of_triggerers(queue, type(self).__name__))  # type: ignore[no-untyped-call, unused-ignore]
+            if config.payload_objectstorage_path():
+                raise ValueError(
+                    f"{type(self).__name__} puts payloads into Airflow's asset events, and [workflow]"
+                    f" payload_objectstorage_path keeps them out of Airflow's database: {ALTERNATIVE}"
+                )
             self.queue = queue
             self.inbox = arguments.require_text("inbox", inbox)
             self.match = match

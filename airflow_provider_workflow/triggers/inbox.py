@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ from airflow_provider_workflow.source import (
     SourceProblem,
     problem_of,
     problem_of_error,
+    reading_pause,
 )
 from airflow_provider_workflow.triggers.base import SerializesArguments
 
@@ -45,7 +47,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
 
     :param inbox: id or name.
     :param workflow_conn_id: id of the Airflow connection.
-    :param lease_limit: messages per lease, 1 to 100.
+    :param lease_limit: messages per lease, 1 to 100; 0 leases nothing, and fires ``poll`` when messages are
+        available, so that no payload becomes a row of Airflow's database.
     :param lease_seconds: length of a lease, 1 to 3600 s.
     :param poll_interval: seconds between two polls, above 0; doubles while the inbox stays empty.
     :param max_poll_interval: maximum interval in seconds.
@@ -100,6 +103,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         self.hold_seconds = hold_seconds
         self.alarm = alarm
         self._alarm = Alarm.of(alarm)
+        self._state_due = -math.inf
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """
@@ -118,7 +122,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         while True:
             try:
                 async with open_session(self, health) as session:
-                    while (event := await self._lease(session, health)) is None:
+                    step = self._lease if self.lease_limit else self._look
+                    while (event := await step(session, health)) is None:
                         health.succeeded()
                         # At random moments, as a fixed rhythm could always meet the same state.
                         min_seconds = max(self.poll_interval, self.max_poll_interval / 3)
@@ -160,7 +165,7 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         from airflow_provider_workflow.client.errors import InboxPausedError, WorkflowError
         from airflow_provider_workflow.dispatch.lease import HeldLease
         from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
-        from airflow_provider_workflow.types import FAILED, PAUSED
+        from airflow_provider_workflow.types import PAUSED
 
         inbox_id, call = session.inbox["id"], api.lease_messages
         lease = None
@@ -170,14 +175,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             lease = HeldLease.of(inbox_id, answer, self.lease_seconds, self.workflow_conn_id)
         except InboxPausedError as paused:
             attributes = {"status": PAUSED, "paused_reason": paused.paused_reason}
-        problem = problem_of(attributes, self.inbox, self.workflow_conn_id)
-        if problem is not None and problem.kind != PAUSED and lease is None:
-            raise SourceError(problem)
-        if attributes.get("status") != FAILED:  # one that has a last lease
-            health.seen(attributes)
-        if problem is None or not problem.is_alarm(self.on_paused):
-            self._alarm.sound()
-        elif (event := self._found(problem)) is not None and lease is None:
+        event = self._read(attributes, health, has_messages=lease is not None)
+        if lease is None and event is not None:
             return event
         if lease is None:
             await check_quarantine_in_loop(session.client, inbox_id)
@@ -192,6 +191,46 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             return POLL
         name = name_of(inbox_id, self.workflow_conn_id)
         return {"status": "leased", "inbox_name": name, "lease": text}
+
+    def _read(
+        self, inbox: Mapping[str, Any], health: InboxHealth, *, has_messages: bool
+    ) -> dict[str, Any] | None:
+        """
+        Take a reading of the source; return the event to fire if its problem is an alarm.
+
+        :param inbox: ``status`` and ``paused_reason``.
+        :raises SourceError: it has no messages, and failed to initialize or is being deleted.
+        """
+        from airflow_provider_workflow.types import FAILED, PAUSED
+
+        problem = problem_of(inbox, self.inbox, self.workflow_conn_id)
+        if problem is not None and problem.kind != PAUSED and not has_messages:
+            raise SourceError(problem)
+        if inbox.get("status") != FAILED:  # one that has a last lease
+            health.seen(inbox)
+        if problem is None or not problem.is_alarm(self.on_paused):
+            self._alarm.sound()
+            return None
+        return self._found(problem)
+
+    async def _look(self, session: InboxSession, health: InboxHealth) -> dict[str, Any] | None:
+        """
+        List the messages, and read the state of the inbox now and then; return the event to fire, or None.
+
+        :raises SourceError: as ``_read``.
+        :raises NotFoundError: the inbox does not exist.
+        """
+        from airflow_provider_workflow.triggers import polling
+
+        if await polling.available_in(session, self):
+            return POLL
+        if clock.monotonic() < self._state_due:
+            return None
+        self._state_due = clock.monotonic() + reading_pause()
+        inbox = await polling.look_up(session.client, self.inbox)
+        if inbox["id"] != session.inbox["id"]:
+            return POLL  # another inbox has its name now
+        return self._read(inbox, health, has_messages=False)
 
 
 def settle_seconds(more: float = 1) -> float:

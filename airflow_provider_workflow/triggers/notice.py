@@ -27,7 +27,7 @@ from airflow_provider_workflow.triggers.base import (
 )
 
 if TYPE_CHECKING:
-    from airflow_provider_workflow.triggers.polling import InboxSession
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +38,6 @@ within about 3 s. No message depends on one event, but such a notice would be us
 """
 MAX_RUN_SECONDS = 660.0
 """How long a run may drain an inbox. Before Airflow 3.4, an alarm meanwhile may start no run."""
-MAX_WATCHED_PAGES = 10
-"""Maximum number of pages of the list that one poll reads."""
-UNSEEN = frozenset({""})
-"""Used where the first pages have no available message, but the list goes on."""
 STORE_SECONDS = 10.0
 """Timeout of a request to Airflow's asset state store."""
 
@@ -168,7 +164,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                             problem = problem if problem and problem.is_alarm() else None
                             is_alarm = await self._is_alarm(problem, schedule)
                             state_due = clock.monotonic() + reading_pause()
-                        is_due = schedule.is_due(await self._available(session)) or is_alarm
+                        available = await polling.available_in(session, self)
+                        is_due = schedule.is_due(available) or is_alarm
                         health.succeeded()
                         if is_due:
                             session.waits.reset()
@@ -239,28 +236,6 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             )
             log.info(text, self.inbox, cause)
             return None
-
-    async def _available(self, session: InboxSession) -> frozenset[str]:
-        """
-        The ids of available messages of the first page that has any.
-
-        Quarantined messages of the pages are reported.
-        """
-        from airflow_provider_workflow.client import api
-        from airflow_provider_workflow.dispatch.quarantine import report_quarantined
-
-        cursor: str | None = None
-        for _ in range(MAX_WATCHED_PAGES):
-            page = await session.client.send(api.list_messages(session.inbox["id"], cursor))
-            messages = page["results"]
-            report_quarantined(messages, inbox=self.inbox, conn_id=self.workflow_conn_id)
-            available = frozenset(
-                str(message.get("id")) for message in messages if message.get("status") == "available"
-            )
-            cursor = api.next_cursor(page)
-            if available or cursor is None:
-                return available
-        return UNSEEN
 
     def _tell_active(self, is_active: bool) -> None:
         from airflow_provider_workflow import observers

@@ -16,6 +16,7 @@ from airflow_provider_workflow import clock, types
 from airflow_provider_workflow.client import api, event_stream, inboxes
 from airflow_provider_workflow.client.errors import WorkflowError, requested_wait
 from airflow_provider_workflow.config import max_event_streams
+from airflow_provider_workflow.dispatch.quarantine import report_quarantined
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.source import SourceError, problem_of, reading_pause
 from airflow_provider_workflow.text import escaped, host_of
@@ -31,6 +32,10 @@ MIN_WAIT_SECONDS = 1.0
 """Minimum seconds between two polls, also with wake-ups."""
 TICK_SECONDS = 0.25
 """Waits end at multiples of it, so that pollers wake up together, which at least halves their CPU time."""
+MAX_WATCHED_PAGES = 10
+"""Maximum number of pages of the list that one poll reads."""
+UNSEEN = frozenset({""})
+"""Used where the first pages have no available message, but the list goes on."""
 SELF_EXPLANATORY = (WorkflowError, AirflowException)
 """Exceptions whose texts are sentences for users: they are logged without type and traceback."""
 
@@ -210,6 +215,27 @@ async def look_up(client: AsyncWorkflowClient, inbox: str) -> types.Inbox:
     if inboxes.is_id(inbox):
         return await client.send(api.get_inbox(inbox))
     return await inboxes.find(client.send, inbox)
+
+
+async def available_in(session: InboxSession, options: PollingOptions) -> frozenset[str]:
+    """
+    The ids of available messages of the first page that has any (docs/service.md 4); ``UNSEEN`` if there may
+    be some behind the pages that are read.
+
+    Quarantined messages of these pages are reported.
+    """
+    cursor: str | None = None
+    for _ in range(MAX_WATCHED_PAGES):
+        page = await session.client.send(api.list_messages(session.inbox["id"], cursor))
+        messages = page["results"]
+        report_quarantined(messages, inbox=options.inbox, conn_id=options.workflow_conn_id)
+        available = frozenset(
+            str(message.get("id")) for message in messages if message.get("status") == "available"
+        )
+        cursor = api.next_cursor(page)
+        if available or cursor is None:
+            return available
+    return UNSEEN
 
 
 def log_text(error: Exception) -> str:

@@ -313,8 +313,10 @@ FAULTS = OF_DISPATCH + faults(
                 'conf.get("target_run_id")', "run_id_of(message_id, inbox_id)"
             ),
         },
-        "WorkflowInboxNoticeTrigger._available": {
-            "emit no notice for messages that a long list does not show": becomes("UNSEEN", "frozenset()"),
+        "polling.available_in": {
+            "emit no notice for messages that a long list does not show": becomes(
+                "return UNSEEN", "return frozenset()"
+            ),
         },
         "dag_runs.not_started_by_hand": {
             "show what others started as dead letters and runs of messages": becomes(

@@ -121,6 +121,8 @@ test("the payload of a run is that of its message, and of a dead letter the whol
   assert.equal(model.payloadText({ message: { payload: null, payload_json: "1e400" } }), "1e400");
   assert.equal(model.payloadText({ message_json: '{"id": "m"}', message: {} }), '{"id": "m"}');
   assert.equal(model.payloadText({ message: {} }), "null");
+  const stored = { payload: null, payload_object: "i/m/d.json", payload_bytes: 70, payload_sha256: "d" };
+  assert.match(model.payloadText({ message: stored }), /^In the payload store: i.m.d.json\n70 bytes, SHA-256 d$/);
   assert.equal(model.payloadText(null), "");
 });
 

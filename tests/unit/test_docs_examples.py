@@ -30,6 +30,7 @@ from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.observers import metrics
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from tests.e2e.examples import EXAMPLES
 from tests.unit.documents import DOCS, PAGES, ROOT, blocks
 from tests.unit.workbench import INBOX, Workbench
@@ -74,6 +75,22 @@ def test_a_handler_reads_payloads_that_airflow_can_and_cannot_store(
     assert f"Measured: {value}" in caplog.text
     show.render_template_fields({"dag_run": dag_run})
     assert show.env == {"VALUE": str(value)}
+
+
+def test_a_large_payload_is_read_in_the_task(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__PAYLOAD_OBJECTSTORAGE_PATH", f"file://{tmp_path}")
+    dag = run("large_payloads.py")["archive_order"]
+    bench.put("a", payload={"document": "x" * 100_000})
+    dispatch = WorkflowInboxDispatchOperator(task_id="t", inbox=INBOX, trigger_dag_id="handle")
+    dispatch.execute({"ti": bench.ti})  # type: ignore[typeddict-item]
+    [conf] = bench.supervisor.runs.values()
+    archive = dag.get_task("archive").prepare_for_execution()
+    archive.render_template_fields({"dag_run": SimpleNamespace(conf=conf), "params": {}})
+
+    assert len(json.dumps(conf)) < 1000
+    assert archive.python_callable(*archive.op_args) == 100_000
 
 
 def test_the_day_of_a_run_without_a_logical_date() -> None:

@@ -108,6 +108,10 @@ export function whyWaiting(
 /** The payload in the conf of a DAG run that a message started; of a dead letter the whole message. */
 export function payloadText(conf) {
   const { message, message_json: whole } = conf ?? {};
+  if (message?.payload_object) {
+    const { payload_object: object, payload_bytes: bytes, payload_sha256: digest } = message;
+    return `In the payload store: ${object}\n${bytes} bytes, SHA-256 ${digest}`;
+  }
   return whole ?? message?.payload_json ?? (message ? JSON.stringify(message.payload ?? null, null, 2) : "");
 }
 

@@ -604,3 +604,35 @@ def test_a_dag_that_is_scheduled_on_a_watched_asset_is_found(doctor: Doctor, dat
     diagnosis = doctor.examine()
     assert diagnosis["dags"]["detail"].endswith("listener listen, target noticed, listener noticed")
     assert findings_of(diagnosis, "listeners") == [], "a watcher that only tells of messages leases none"
+
+
+STORE = "AIRFLOW__WORKFLOW__PAYLOAD_OBJECTSTORAGE_PATH"
+
+
+@pytest.mark.parametrize(
+    ("executor", "statuses"), [("LocalExecutor", ["ok"]), ("CeleryExecutor", ["warning", "ok"])]
+)
+def test_the_store_of_payloads_is_written_and_read_and_is_on_no_disk_of_one_of_several_machines(
+    doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, statuses: list[str]
+) -> None:
+    monkeypatch.setenv(STORE, f"file://{tmp_path}/payloads")
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    findings = [finding for finding in doctor.examine().findings if finding["check"] == "payload store"]
+
+    assert [finding["status"] for finding in findings] == statuses
+    assert findings[-1]["detail"] == (
+        f"payloads of 65536 bytes or more are written to file://{tmp_path}/payloads"
+    )
+    assert [path.name for path in (tmp_path / "payloads").iterdir()] == ["check.json"]
+
+
+@pytest.mark.parametrize("path", ["file:///dev/null/payloads", "s3://nowhere/", "unknown://x/"])
+def test_a_store_of_payloads_that_cannot_be_used_is_a_failure(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv(STORE, path)
+    diagnosis = doctor.examine()
+
+    assert diagnosis["payload store"]["status"] == "failed"
+    assert diagnosis["payload store"]["detail"].startswith(f"The payload store {path} cannot be written: ")
+    assert diagnosis.exit_code == 1

@@ -117,3 +117,15 @@ def test_an_inbox_that_is_paused_and_empty_is_a_fault_unless_a_user_has_paused_i
 
     assert result.code == code
     assert reason in result.err
+
+
+def test_it_is_refused_where_payloads_have_to_be_written_to_an_object_storage(
+    cli: Cli, emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(emulator, 1)
+    monkeypatch.setenv("AIRFLOW__WORKFLOW__PAYLOAD_OBJECTSTORAGE_PATH", "file:///payloads")
+    refused = cli(*DRAIN)
+
+    assert refused.code == 2
+    assert "inbox drain does not write payloads" in refused.err
+    assert emulator.summary("orders")["counters"]["leases"] == 0

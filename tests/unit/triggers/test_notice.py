@@ -16,13 +16,13 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_workflow import moments
 from airflow_provider_workflow.airflow_internals import airflow_release
-from airflow_provider_workflow.dispatch import quarantine
+from airflow_provider_workflow.triggers import polling
 from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger
 from airflow_provider_workflow.triggers.notice import (
-    MAX_WATCHED_PAGES,
     NoticeSchedule,
     WorkflowInboxNoticeTrigger,
 )
+from airflow_provider_workflow.triggers.polling import MAX_WATCHED_PAGES
 from tests.unit.fake_clock import FakeClock, TimedEvent
 from tests.unit.fake_stats import FakeStats
 from tests.unit.flapping import Store
@@ -364,7 +364,7 @@ async def test_a_fault_that_somebody_has_to_fix_does_not_end_it_nor_make_it_spin
     elif mishap == "broken inbox":
         bench.service.store.inboxes.force(bench.inbox_id, "initialization_failure", "subscribe_failed")
     else:
-        monkeypatch.setattr(quarantine, "report_quarantined", Mock(side_effect=KeyError("made up")))
+        monkeypatch.setattr(polling, "report_quarantined", Mock(side_effect=KeyError("made up")))
     notices = await day.notices(trigger(), until=3600)
 
     assert len(notices) == 1, "an alarm"
@@ -456,7 +456,7 @@ async def test_an_alarm_names_what_is_wrong_and_since_when(bench: Workbench, day
 async def test_the_text_of_an_unexpected_error_is_in_no_event(
     bench: Workbench, day: Day, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quarantine, "report_quarantined", Mock(side_effect=KeyError("may be a payload")))
+    monkeypatch.setattr(polling, "report_quarantined", Mock(side_effect=KeyError("may be a payload")))
     [(_, alarm)] = await day.events(trigger(), until=400)
 
     assert "KeyError" in alarm["problem"]["text"]
