@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.assets import schedule_of
+from airflow_provider_workflow.config import payload_objectstorage_path
 from airflow_provider_workflow.decorators import inbox_dag
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
@@ -60,7 +61,7 @@ for dag_id in (f"dead_letters_{name}" for name in ("sensor", "notice", "batches"
         # No worker is needed for it: the account reads the messages of all dead letters.
         EmptyOperator(task_id="keep")
 
-if airflow_release() >= (3, 3):
+if airflow_release() >= (3, 3) and not payload_objectstorage_path():
     from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 
     carrier = WorkflowInboxEventTrigger(
