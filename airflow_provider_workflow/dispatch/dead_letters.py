@@ -115,28 +115,16 @@ class DeadLetters:
             the causes, and the message is left to its lease.
         """
         conn_id, target_run_id = self.runs.connection_id, self.runs.run_id(delivery)
-        try:
-            written = replace(delivery, message=self.runs.content_of(delivery))
-        except PayloadStoreError as error:
-            log.error(
-                "Inbox %s: the dead letter of message %s is not started; the message is redelivered when its"
-                " lease expires. Cause of the dead letter: %s. %s",
-                escaped(self.inbox),
-                escaped(delivery.id),
-                cause,
-                error,
-            )
-            self.counts.reject(delivery.id, f"{cause}; and its dead letter was not started: {error}")
-            return False
-        conf = conf_of(written, conn_id, target_dag_id, reason, cause, target_run_id)
         run_id = run_id_of(delivery.id, delivery.inbox_id, DEAD_LETTER_PREFIX)
         message_id, inbox = quoted(delivery.id), quoted(self.inbox)
         note = f"Message {message_id} of the inbox {inbox}, a dead letter: {reason}"
         try:
+            written = replace(delivery, message=self.runs.content_of(delivery))
+            conf = conf_of(written, conn_id, target_dag_id, reason, cause, target_run_id)
             outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)
-        except (RunRejected, TargetError) as error:
+        except (RunRejected, TargetError, PayloadStoreError) as error:
             log.error(
-                "Inbox %s: message %s was rejected, and the dead-letter DAG %s rejected it too; it is"
+                "Inbox %s: message %s was rejected, and its dead letter in the DAG %s was not started; it is"
                 " redelivered when its lease expires. First cause: %s. Second cause: %s",
                 escaped(self.inbox),
                 escaped(delivery.id),

@@ -174,7 +174,7 @@ class PayloadStore:
         try:
             target = self.root / name
             if self.is_on_disk:
-                _write_to_disk(Path(target.path), content)
+                write_to_disk(Path(target.path), content)
             else:
                 target.write_bytes(content)
         except Exception as error:  # whatever a storage raises
@@ -207,7 +207,7 @@ def text_of(store: PayloadStore, name: str, digest: str, message_id: str) -> str
     return content.decode()
 
 
-def _write_to_disk(path: Path, content: bytes) -> None:
+def write_to_disk(path: Path, content: bytes) -> None:
     """Write a file that has its whole content or does not exist, also if the machine fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")

@@ -314,9 +314,7 @@ FAULTS = OF_DISPATCH + faults(
             ),
         },
         "polling.available_in": {
-            "emit no notice for messages that a long list does not show": becomes(
-                "return UNSEEN", "return frozenset()"
-            ),
+            "emit no notice for messages that a long list does not show": becomes("UNSEEN", "frozenset()"),
         },
         "dag_runs.not_started_by_hand": {
             "show what others started as dead letters and runs of messages": becomes(

@@ -136,7 +136,7 @@ def test_a_dead_letter_whose_payload_cannot_be_written_is_left_to_its_lease(
 
     assert (set(messages(bench)), bench.dead_letters) == ({"a"}, {})
     assert bench.states == {"b": "leased"}
-    assert "the dead letter of message b is not started" in caplog.text
+    assert "message b was rejected, and its dead letter in the DAG dead was not started" in caplog.text
 
 
 def test_a_dead_letter_of_a_batch_has_the_reference(bench: Workbench, folder: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_run_that_is_written_too_late_is_not_started(
     bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch, fake_clock: FakeClock
 ) -> None:
     bench.put("a", payload=LARGE)
-    monkeypatch.setattr(payload_store, "_write_to_disk", lambda *_: fake_clock.advance(280))
+    monkeypatch.setattr(payload_store, "write_to_disk", lambda *_: fake_clock.advance(280))
     dispatch(bench)
 
     assert bench.supervisor.runs == {}

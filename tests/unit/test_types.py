@@ -18,6 +18,7 @@ from airflow_provider_workflow.dispatch import results
 from airflow_provider_workflow.dispatch.blame import Reason
 from airflow_provider_workflow.dispatch.dead_letters import conf_of
 from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.dispatch.payload_store import PayloadStore
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.types import DeadLetter, DispatchResult, LeasedMessage, Message
 from tests.unit.documents import DOCS, ROOT
@@ -222,12 +223,13 @@ def test_the_example_of_typed_batches_works(bench: Workbench, caplog: pytest.Log
     assert "eu: 20" in caplog.text
 
 
-def test_a_message_has_the_fields_of_its_type() -> None:
+def test_a_message_has_the_fields_of_its_type(tmp_path: Path) -> None:
     message = Delivery.of("inbox", LEASED).message
 
     assert set(storable(message)) == Message.__required_keys__
     replaced: Any = storable({**message, "payload": 2**70})
-    assert set(replaced) == Message.__required_keys__ | Message.__optional_keys__
+    reference = PayloadStore(f"file://{tmp_path}", 0).with_reference("inbox", message)
+    assert {*replaced, *reference} == Message.__required_keys__ | Message.__optional_keys__
 
 
 def test_a_dead_letter_and_a_result_have_the_fields_of_their_types() -> None:
