@@ -1,12 +1,12 @@
 """
 Finds the tasks and asset watchers of deployed DAGs that use inboxes, in the serialized DAGs of the database.
 
-If an argument is a template, its value is known only at run time.
+The value of an argument is known only at run time if it is a template, or if the expansion of a mapped task
+may give it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,39 +78,50 @@ def inbox_uses(session: Session) -> Iterator[InboxUse]:
 
 
 def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
+    default_args = _unwrapped(dag.get("default_args") or {})
     for task in dag.get("tasks", ()):
         fields = _unwrapped(task)
         templated = set(fields.get("template_fields", ()))
         if templated >= DISPATCHER_FIELDS or templated >= BATCH_TASK_FIELDS:
-            yield _use_of_task(dag_id, fields)
+            is_mapped = fields.get("_is_mapped")
+            arguments = _shared_arguments(fields, default_args) if is_mapped else fields
+            yield _use_of_task(dag_id, str(fields.get("task_id")), arguments)
     for watcher in _watchers(dag.get("timetable")):
         arguments = _unwrapped(watcher["trigger"].get("kwargs") or {})
         conn_id = _literal(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))
         yield InboxUse(dag_id, True, conn_id, _inbox_of(arguments))
 
 
-def _use_of_task(dag_id: str, fields: Mapping[str, Any]) -> InboxUse:
+def _shared_arguments(fields: Mapping[str, Any], default_args: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Make the use of a task. Of a mapped task only the arguments of ``partial()`` are known before run time.
+    The arguments that all expansions of a mapped task share; one that the expansion may give is None.
 
-    These lack the connection if it is the default one, or if it is expanded.
+    :param default_args: of the DAG. Those of a task group are not serialized, so they are ignored.
     """
-    arguments: Mapping[str, Any] = fields
-    conn_id = fields.get("workflow_conn_id")
-    if fields.get("_is_mapped"):
-        arguments = _unwrapped(fields.get("partial_kwargs") or {})
-        expanded = "workflow_conn_id" in json.dumps(fields.get("expand_input"))
-        conn_id = None if expanded else arguments.get("workflow_conn_id", DEFAULT_CONN_ID)
+    partial_kwargs = _unwrapped(fields.get("partial_kwargs") or {})
+    # ``@task.workflow_inbox`` has none: only arguments of its function are expanded.
+    expansion = (fields.get("expand_input") or {"value": []})["value"]
+    values = expansion if isinstance(expansion, list) else [expansion]
+    expanded = set(fields["template_fields"])
+    if all(isinstance(value, Mapping) and value.get("__type") == "dict" for value in values):
+        expanded.intersection_update(name for value in values for name in value["__var"])
+    elif fields.get("_disallow_kwargs_override", True):
+        # An XCom gives any arguments, but with ``strict`` none that ``partial()`` has.
+        expanded.difference_update(partial_kwargs)
+    return {**default_args, **partial_kwargs, **dict.fromkeys(expanded)}
+
+
+def _use_of_task(dag_id: str, task_id: str, arguments: Mapping[str, Any]) -> InboxUse:
     routes = _unwrapped(arguments.get("trigger_dag_id"))
     targets = [routes] if isinstance(routes, str) else list(routes or ())
     return InboxUse(
         dag_id,
         False,
-        _literal(conn_id),
+        _literal(arguments.get("workflow_conn_id", DEFAULT_CONN_ID)),
         _inbox_of(arguments),
         tuple(target for target in targets if _literal(target)),
         _literal(arguments.get("dead_letter_dag_id")),
-        task_id=str(fields.get("task_id")),
+        task_id=task_id,
         # Serialized DAGs lack arguments that have the default.
         retries=arguments.get("retries", airflow_internals.default_retries()),
         pool=str(arguments.get("pool", airflow_internals.DEFAULT_POOL)),
@@ -156,8 +167,9 @@ def dead_letter_dags(
     The dead letters of other DAGs are not: any author of a DAG can start a run that looks like a dead letter,
     and its replay would start a target.
 
-    - A ``dead_letter_dag_id`` that is a template trusts no DAG, as its value is not known.
-    - A listener whose inbox or connection is a template may be one of this inbox, so its DAG is trusted.
+    - A ``dead_letter_dag_id`` that is known only at run time trusts no DAG.
+    - A listener whose inbox or connection is known only at run time may be one of this inbox, so its DAG is
+      trusted.
     - If the connection belongs to a team, only listeners of that team count.
 
     :param name: name of the inbox; None if it is unknown: then any listener that names its inbox counts.

@@ -13,13 +13,14 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
 from sqlalchemy import null, select, text, update
 
 from airflow_provider_workflow.airflow_internals import create_dag_run
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
 BUNDLE = "tests"
@@ -29,6 +30,28 @@ def listening(dag_id: str, **arguments: Any) -> DAG:
     """A DAG with a sensor that has these arguments."""
     with DAG(dag_id, schedule=None, start_date=datetime(2025, 1, 1)) as dag:
         WorkflowInboxSensor(task_id="listen", **arguments)
+    return dag
+
+
+def listening_mapped(
+    dag_id: str,
+    expanded: list[dict[str, Any]] | None,
+    *,
+    default_args: dict[str, Any] | None = None,
+    is_strict: bool = True,
+    **arguments: Any,
+) -> DAG:
+    """
+    A DAG with a mapped dispatch operator that has these arguments in ``partial()``.
+
+    :param expanded: the other arguments of each mapped task; None if an XCom has them.
+    :param default_args: of the DAG.
+    :param is_strict: whether an argument of ``partial()`` cannot be replaced.
+    """
+    with DAG(dag_id, schedule=None, start_date=datetime(2025, 1, 1), default_args=default_args or {}) as dag:
+        xcom = BaseOperator(task_id="list").output
+        partial = WorkflowInboxDispatchOperator.partial(task_id="start", **arguments)
+        partial.expand_kwargs(xcom if expanded is None else expanded, strict=is_strict)
     return dag
 
 

@@ -31,7 +31,7 @@ from airflow_provider_workflow.operators.inbox import (
 )
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.database import Database, listening
+from tests.unit.cli.database import Database, listening, listening_mapped
 from tests.unit.client.conftest import scripted_server
 from tests.unit.client.isolation import isolated
 from tests.unit.client.scripted_server import ScriptedServer, answer
@@ -594,6 +594,34 @@ def test_subclasses_mapped_tasks_and_templates_are_found(doctor: Doctor, databas
     assert diagnosis["dags"]["detail"].endswith("listener many")
     assert findings_of(diagnosis, "target") == ["target handle"]
     assert findings_of(diagnosis, "listeners") == [], "it may be the listener of any inbox"
+
+
+@pytest.mark.parametrize(
+    ("expansion", "conn_ids"),
+    [
+        ({"expanded": [{}]}, ["workflow_default"]),
+        ({"expanded": None}, ["workflow_default", "other"]),
+        ({"expanded": [{}], "default_args": {"workflow_conn_id": "other"}}, ["other"]),
+    ],
+    ids=["by the default connection", "by one that an XCom gives", "by that of default_args"],
+)
+def test_a_mapped_task_may_listen_to_an_inbox_of_each_connection_that_its_expansion_may_give(
+    doctor: Doctor,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    expansion: dict[str, Any],
+    conn_ids: list[str],
+) -> None:
+    connection = doctor.emulator.connection()
+    connection["extra"]["verify"] = False
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
+    database.add_dag("handle")
+    database.deploy(listening_mapped("listen", **expansion, inbox="orders", trigger_dag_id="handle"))
+
+    for conn_id in ("workflow_default", "other"):
+        diagnosis = doctor.examine(None, "--conn-id", conn_id, "--inbox", "orders")
+        warned = [] if conn_id in conn_ids else ["listeners of orders"]
+        assert findings_of(diagnosis, "listeners") == warned
 
 
 def test_a_dag_that_is_scheduled_on_a_watched_asset_is_found(doctor: Doctor, database: Database) -> None:

@@ -10,7 +10,7 @@ import pytest
 from airflow import settings
 from airflow.api.common import trigger_dag
 from airflow.models.dagrun import DagRun
-from airflow.sdk import Param
+from airflow.sdk import DAG, BaseOperator, Param, task
 from airflow.utils.session import create_session
 from sqlalchemy import create_engine, select, text, update
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
@@ -28,7 +28,7 @@ from airflow_provider_workflow.database.dag_runs import (
 from airflow_provider_workflow.database.inbox_uses import inbox_uses
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, ServerFault, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Start
-from tests.unit.cli.database import Database, listening
+from tests.unit.cli.database import Database, listening, listening_mapped
 from tests.unit.cli.dead_letter_runs import INBOX_ID, DeadLetterRuns
 from tests.unit.cli.dead_letter_runs import start as start_run
 
@@ -280,6 +280,54 @@ def test_the_dead_letter_dag_of_a_listener_is_known_unless_it_is_a_template(data
         uses = {use.dag_id: use.dead_letter_dag_id for use in inbox_uses(session)}
 
     assert uses == {"a": "dead", "b": None, "c": None}
+
+
+CONN_ID, DEFAULT_CONN_ID = {"workflow_conn_id": "c"}, {"workflow_conn_id": "workflow_default"}
+NAMES = {"inbox": "orders", "trigger_dag_id": "handle", "dead_letter_dag_id": "dead"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known"),
+    [
+        ({"expanded": [{}], **NAMES}, ("workflow_default", "orders", ("handle",), "dead")),
+        ({"expanded": [{}, CONN_ID], **NAMES}, (None, "orders", ("handle",), "dead")),
+        ({"expanded": [NAMES], **CONN_ID}, ("c", None, (), None)),
+        ({"expanded": [{"match": "workflow_conn_id", "pool": "p"}]}, ("workflow_default", None, (), None)),
+        ({"expanded": None, **NAMES}, (None, "orders", ("handle",), "dead")),
+        ({"expanded": None, **NAMES, **CONN_ID}, ("c", "orders", ("handle",), "dead")),
+        ({"expanded": None, **NAMES, **CONN_ID, "is_strict": False}, (None, None, (), None)),
+        ({"expanded": None, "default_args": {**NAMES, **CONN_ID}}, (None, None, (), None)),
+        ({"expanded": [{}], "default_args": {**NAMES, **CONN_ID}}, ("c", "orders", ("handle",), "dead")),
+        (
+            {"expanded": [{}], **DEFAULT_CONN_ID, "default_args": CONN_ID},
+            ("workflow_default", None, (), None),
+        ),
+    ],
+)
+def test_an_argument_of_a_mapped_task_is_known_unless_its_expansion_may_give_it(
+    database: Database, arguments: dict[str, Any], known: tuple[Any, ...]
+) -> None:
+    database.deploy(listening_mapped("listen", **arguments))
+
+    with database_session() as session:
+        (use,) = inbox_uses(session)
+
+    assert (use.conn_id, use.inbox, use.targets, use.dead_letter_dag_id) == known
+
+
+def test_the_expansion_of_a_batch_task_gives_arguments_of_its_function(database: Database) -> None:
+    with DAG("listen", schedule=None) as dag:
+
+        @task.workflow_inbox(inbox="orders")
+        def work(messages: list[Any], workflow_conn_id: str) -> None: ...
+
+        work.expand_kwargs(BaseOperator(task_id="list").output)
+    database.deploy(dag)
+
+    with database_session() as session:
+        (use,) = inbox_uses(session)
+
+    assert (use.conn_id, use.inbox) == ("workflow_default", "orders")
 
 
 @pytest.mark.since(3, 3, "a type of its own for runs that tasks start,")

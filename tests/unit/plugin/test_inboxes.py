@@ -20,7 +20,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.plugin import page
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.database import listening
+from tests.unit.cli.database import listening, listening_mapped
 from tests.unit.cli.dead_letter_runs import INBOX_ID, PAYLOAD, DeadLetterRuns, start
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
@@ -406,6 +406,33 @@ def test_dead_letters_are_taken_only_from_dags_that_a_listener_of_the_inbox_name
     assert answer["unnamed_dags"] == ([] if is_taken else [{"dag_id": "other"}])
     assert response.status_code == (200 if is_taken else 404)
     assert len(dead_letter_runs.replays()) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("listener", "is_taken"),
+    [
+        ({"expanded": [{}], **NAMING}, False),
+        ({"expanded": None, **NAMING}, True),
+        ({"expanded": [{}], "default_args": {**NAMING, "workflow_conn_id": "another"}}, True),
+    ],
+)
+def test_dead_letters_of_a_connection_are_taken_from_a_mapped_listener_that_may_be_of_it(
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
+    listener: dict[str, Any],
+    is_taken: bool,
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_ANOTHER", json.dumps(connected_emulator.connection()))
+    inbox, database = connected_emulator.open_inbox("orders"), dead_letter_runs.database
+    database.add_dag("other")
+    database.deploy(listening_mapped("listen", trigger_dag_id="handle", **listener))
+    dead_letter_runs.bury("a", dag_id="other", connection_id="another", inbox_id=inbox)
+
+    answer = op.get(f"/workflow/api/connections/another/inboxes/{inbox}/dead-letters").json()
+
+    assert [letter["dag_id"] for letter in answer["dead_letters"]] == (["other"] if is_taken else [])
 
 
 def test_of_an_inbox_that_cannot_be_read_any_listener_of_the_connection_that_names_an_inbox_counts(
