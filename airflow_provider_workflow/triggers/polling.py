@@ -87,7 +87,7 @@ class InboxHealth:
         seconds = clock.monotonic() - self._since
         if seconds >= LONG_SERIES_SECONDS and not self._is_long:
             self._is_long = True
-            text = "Inbox %s has been unreachable for %.0f minutes; retrying: %s"
+            text = "Inbox %s has been unusable for %.0f minutes; retrying: %s"
             self.log.error(text, self._inbox, seconds / 60, log_text(error))
         elif type(error) is not self._logged:
             self._log_first(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -102,6 +103,18 @@ def test_the_next_long_series_is_said_to_be_long_again(
     meet(health, fake_clock, *[FAULT] * 20, None, *[FAULT] * 20, None)
     levels = [record.levelname for record in caplog.records if record.name == log.name]
     assert levels == ["WARNING", "ERROR", "INFO"] * 2
+
+
+@pytest.mark.parametrize("error", [FAULT, WRONG], ids=["transient", "permanent"])
+def test_a_long_series_is_said_to_be_one_without_a_guess_at_its_cause(
+    error: Exception, health: InboxHealth, fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    meet(health, fake_clock, *[error] * 20)
+
+    (_, record) = [entry for entry in caplog.records if entry.name == log.name]
+    text = rf"Inbox orders has been unusable for [5-6] minutes; retrying: {re.escape(str(error))}"
+    assert record.levelname == "ERROR"
+    assert re.fullmatch(text, record.getMessage())
 
 
 @pytest.mark.parametrize(
