@@ -31,7 +31,10 @@ log = logging.getLogger(__name__)
 INTEGER_RANGE = (-(2**63), 2**64 - 1)
 """The smallest and the largest integer that every supported Airflow can store."""
 MAX_FLOAT = 2.0**64
-"""Floats are below it. PostgreSQL returns a larger one as an integer, which no task of the run can read."""
+"""
+The magnitude of floats is below it. PostgreSQL returns a larger one as an integer, which no task of the run can
+read.
+"""
 
 
 @overload
@@ -131,7 +134,7 @@ def _why_unstorable_scalar(item: Any) -> str | None:
         if not math.isfinite(item):
             return "a number that is not finite"
         if abs(item) >= MAX_FLOAT:
-            return "a number of 2**64 or more"
+            return "a number of 2**64 or more in magnitude"
     elif isinstance(item, int) and not INTEGER_RANGE[0] <= item <= INTEGER_RANGE[1]:
         return "an integer of more than 64 bits"
     return None

@@ -45,7 +45,7 @@ def test_a_message_that_airflow_can_store_is_left_as_it_is() -> None:
         (2**64, "an integer of more than 64 bits"),
         (-(2**63) - 1, "an integer of more than 64 bits"),
         (float("inf"), "a number that is not finite"),
-        ({"far": -(2.0**64)}, "a number of 2**64 or more"),
+        ({"far": -(2.0**64)}, "a number of 2**64 or more in magnitude"),
         ("a\ud800b", "a lone surrogate"),
         ({"items": [{"x": 1}, {"total": [2**70]}]}, "an integer of more than 64 bits"),
         ("a\0b", "a NUL character"),
