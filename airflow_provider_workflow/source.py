@@ -117,7 +117,8 @@ class SourceProblem:
 
 class SourceError(AirflowException):
     """
-    No events arrive from an inbox, and it has no messages to lease; only a user can correct that.
+    Nothing can be leased, and only a user can correct that: no events arrive from the inbox, and it has no
+    messages; or their payloads cannot be written.
 
     :param problem: what is wrong, and the fix.
     """
@@ -174,13 +175,10 @@ def problem_of_error(error: Exception) -> SourceProblem | None:
         ConfigurationError,
         NotFoundError,
     )
-    from airflow_provider_workflow.dispatch.payload_store import PayloadStoreError
     from airflow_provider_workflow.hooks.workflow import may_be_away
 
     if isinstance(error, SourceError):
         return error.problem
-    if isinstance(error, PayloadStoreError):
-        return SourceProblem(NO_STORE, str(error))
     kinds = {NotFoundError: "missing", AuthenticationError: "rejected", ConfigurationError: "unusable"}
     for type_, kind in kinds.items():
         if isinstance(error, type_):

@@ -122,6 +122,8 @@ class Batches:
         limits, most = self.limits, self.limits.max_messages
         while not self._outcomes.may_be_broken and (most is None or most > self._leased):
             self.task.check()
+            if self._dead_letters is not None and self._dead_letters.store_error is not None:
+                raise self._dead_letters.store_error
             count = self._size.next if self._has_processed else 1
             if most is not None:
                 count = min(count, most - self._leased)

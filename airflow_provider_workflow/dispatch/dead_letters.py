@@ -72,12 +72,14 @@ class DeadLetters:
     :param runs: starts and finds the runs.
     :param inbox: id or name, for log lines.
     :param counts: where dead letters are counted.
+    :param store_error: why the payload of a dead letter could not be written: nothing more should be leased.
     """
 
     rules: DeadLetterRules
     runs: MessageRuns
     inbox: str
     counts: Counts
+    store_error: PayloadStoreError | None = None
 
     def is_found(self, delivery: Delivery) -> bool:
         """
@@ -123,6 +125,7 @@ class DeadLetters:
             conf = conf_of(written, conn_id, target_dag_id, reason, cause, target_run_id)
             outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError, PayloadStoreError) as error:
+            self.store_error = error if isinstance(error, PayloadStoreError) else self.store_error
             log.error(
                 "Inbox %s: message %s was rejected, and its dead letter in the DAG %s was not started; it is"
                 " redelivered when its lease expires. First cause: %s. Second cause: %s",

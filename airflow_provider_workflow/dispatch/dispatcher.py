@@ -167,7 +167,8 @@ class Dispatcher:
         broken = self._rejections.end_drain(self.attempt)
         self._target_error = self._target_error or broken
         self._acknowledge(self.hook, at_the_end=True)
-        if self.reports_quarantine and (drained is DrainEnd.EMPTY or isinstance(failure, SourceError)):
+        has_no_more = drained is DrainEnd.EMPTY or isinstance(failure, SourceError)
+        if self.reports_quarantine and inbox_id and has_no_more:
             check_quarantine(self.hook, inbox_id)
         if isinstance(failure, WorkflowError) and failure.transient:
             self.unreachable, failure = failure, None
@@ -247,9 +248,15 @@ class Dispatcher:
         return min(MAX_MESSAGES, self.limits.max_messages or MAX_MESSAGES)
 
     def _lease_on(self, inbox_id: str) -> DrainEnd:
-        """Work on one lease after the other."""
+        """
+        Work on one lease after the other.
+
+        :raises PayloadStoreError: payloads cannot be written any more.
+        """
         while True:
             self.task.check()
+            if self._dead_letters is not None and self._dead_letters.store_error is not None:
+                raise self._dead_letters.store_error
             has_ended = self._target_error is not None or clock.now() >= self._ends_at
             if has_ended or self.counts.handled >= self._most_messages:
                 return DrainEnd.LIMIT

@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow.providers.common.compat.sdk import AirflowException
-
 from airflow_provider_workflow import config
 from airflow_provider_workflow.client import tolerant_json
+from airflow_provider_workflow.source import NO_STORE, SourceError, SourceProblem
 from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
@@ -47,8 +46,18 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OBJECT = re.compile(r"[A-Za-z0-9_-]{1,64}/(?P<message>[0-9a-f]{32})/(?P<sha256>[0-9a-f]{64})\.json")
 
 
-class PayloadStoreError(AirflowException):
-    """The payload store cannot be used, or a payload is not there as it was written. Nothing is lost."""
+class PayloadStoreError(SourceError):
+    """
+    The payload store cannot be used, or a payload is not there as it was written. No message is lost.
+
+    :param text: what is wrong, and the fix.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(SourceProblem(NO_STORE, text))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problem.text,)
 
 
 def digest_of(payload: Any) -> str:

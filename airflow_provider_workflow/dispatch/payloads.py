@@ -32,8 +32,8 @@ INTEGER_RANGE = (-(2**63), 2**64 - 1)
 """The smallest and the largest integer that every supported Airflow can store."""
 MAX_FLOAT = 2.0**64
 """
-The magnitude of floats is below it. PostgreSQL returns a larger one as an integer, which no task of the run can
-read.
+The magnitude of floats is below it. PostgreSQL returns a larger one as an integer, which no task of the run
+can read.
 """
 
 
