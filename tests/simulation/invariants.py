@@ -18,7 +18,10 @@ The rules for the end of a history, when nothing was disturbed for long enough.
 15. Where the plan limits the wait (``longest_wait``), each sound message has its run within some minutes. If
     a process that was killed had leased it, the time counts from the end of that lease.
 16. Where only messages and the size of leases kill processes, no sound message is quarantined, and none is a
-    dead letter; with a dead-letter DAG each message that kills is one.
+    dead letter; with a dead-letter DAG each message that kills is one. The same holds where only the object
+    storage of payloads fails.
+17. With such a storage each drain writes to it before it leases, and leases nothing after a write failed
+    (``ledger.py``). A run and a dead letter have the reference of their payload.
 """
 
 from __future__ import annotations

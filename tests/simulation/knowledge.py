@@ -51,7 +51,8 @@ class Lease:
     :param known_until: when it expires at the earliest, as far as the process knows.
     :param is_doubtful: whether the process was frozen while it leased; it then does not know the end.
     :param has_twice: whether it has two deliveries of a message.
-    :param attempted: messages whose run was requested or looked for; ``started``: requested.
+    :param attempted: messages whose run was requested or looked for, or whose payload could not be written;
+        ``started``: whose run was requested.
     :param is_at_work: whether a process that starts runs has it; a trigger only leases.
     :param is_short: whether it had nearly expired when a process that starts runs got it.
     :param refused: messages whose run Airflow rejected, or could not start.
@@ -102,6 +103,8 @@ class Knowledge:
     :param polls: number of its polls.
     :param starting: lease, message and DAG of the latest start.
     :param owes_acknowledgement: whether an acknowledgement failed, and it went on without another one.
+    :param has_checked_store: whether it has written to the payload store in this poll; ``store_failed``:
+        whether a write failed; ``has_failed_write``: whether one failed in any poll.
     :param dead_letter: lease and message of the latest start of a dead letter, and its time.
     """
 
@@ -124,6 +127,9 @@ class Knowledge:
     failed_acks: dict[tuple[str, str], WorkflowError] = field(default_factory=dict)
     has_failed_ack: bool = False
     owes_acknowledgement: bool = False
+    has_checked_store: bool = False
+    store_failed: bool = False
+    has_failed_write: bool = False
 
     def has_checked(self, now: float) -> None:
         """Note the leases that a check has used up: none of their messages can be decided about."""

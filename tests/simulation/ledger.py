@@ -68,6 +68,9 @@ class Ledger:
     def lease_issued(self, process: Process, limit: int, seconds: int) -> None:
         knowledge: Knowledge = process.knowledge
         knowledge.went_on()
+        if self.world.plan.has_store and not knowledge.is_trigger:
+            self.must(knowledge.has_checked_store, process, 17, "leases before a write to the payload store")
+            self.must(not knowledge.store_failed, process, 17, "leases after a write to it failed")
         if knowledge.is_probing:
             self.must(limit <= 1, process, 4, f"leases {limit} messages without proof that runs start")
             long = knowledge.attempt == 1 or seconds >= PROBE_SECONDS
@@ -193,6 +196,7 @@ class Ledger:
         knowledge.polls += 1
         knowledge.failed = knowledge.troubled = False
         knowledge.owes_acknowledgement = knowledge.source_in_trouble = False
+        knowledge.has_checked_store = knowledge.store_failed = False
         knowledge.leases_before, knowledge.faulty = len(knowledge.leases), None
         knowledge.targets_started.clear()
         knowledge.targets_found.clear()
@@ -237,7 +241,8 @@ class Ledger:
             if lease.known_until > now + MARGIN_SECONDS + 10.0 and not process.stopped:
                 self._must_be_released(process, lease)
             in_time = now < lease.known_until - MARGIN_SECONDS
-            undisturbed = not (process.harmed or process.knowledge.has_failed_ack)
+            knowledge: Knowledge = process.knowledge
+            undisturbed = not (process.harmed or knowledge.has_failed_ack or knowledge.has_failed_write)
             if undisturbed and in_time and self.world.plan.max_unfinished_runs is None:
                 self._must_be_acknowledged(process, lease)
 

@@ -64,8 +64,8 @@ class Episode:
     """
     Something is broken for a time.
 
-    :param fault: a state of a target DAG; otherwise ``service`` (away), ``inbox`` (paused) or ``acknowledge``
-        (each acknowledgement fails).
+    :param fault: a state of a target DAG; otherwise ``service`` (away), ``inbox`` (paused), ``acknowledge``
+        (each acknowledgement fails) or ``store`` (no payload can be written).
     :param at_run: number of the run, from 1, with which it begins; ``begin`` does not count then.
     """
 
@@ -99,6 +99,8 @@ class Plan:
     :param omits_counts: whether the service says nothing about deliveries.
     :param longest_wait: seconds after which each sound message must have its run, counted from its arrival,
         or from the last disturbance if that is later; None for no limit.
+    :param has_store: whether payloads are in an object storage; ``store_faults``: share of its writes that
+        fail.
     """
 
     seed: int
@@ -136,6 +138,8 @@ class Plan:
     spares_sound: bool = False
     omits_counts: bool = False
     longest_wait: float | None = None
+    has_store: bool = False
+    store_faults: float = 0.0
 
     @property
     def dag_ids(self) -> list[str]:
@@ -213,6 +217,8 @@ def choose(seed: int) -> Plan:
         _without_counts(plan)
     elif seed % 20 == 3:
         _with_slow_checks(random, plan)
+    elif seed % 20 == 17:
+        _with_store(random, plan)
     elif seed % 20 == 8:
         _with_parts_of_keys(random, plan)
     return plan
@@ -315,6 +321,22 @@ def _with_slow_checks(random: Random, plan: Plan) -> None:
     ]
     plan.disturbed_for, plan.harm = 1200.0, random.choice((0.0, 0.5))
     plan.most_kills, plan.longest_wait = random.randint(0, 4), None if outlasts else 900.0
+
+
+def _with_store(random: Random, plan: Plan) -> None:
+    """Payloads in an object storage that is away for hours, and in which single writes fail."""
+    _use_defaults(random, plan)
+    plan.inboxes = [[random.choice((POKE, DEFERRED, OPERATOR))]]
+    plan.dead_letter_dag_id = random.choice((None, DEAD_LETTERS, DEAD_LETTERS))
+    plan.has_store, plan.store_faults = True, random.choice((0.0, 0.0, 0.02))
+    number, plan.disturbed_for = random.randint(5, 40), 6 * 3600.0
+    kinds = random.choices((NORMAL, POISON, INVALID), (8, 1, 1), k=number)
+    plan.messages = [
+        message_of("m", index, kind, random.choice((0.0, random.random() * plan.disturbed_for)))
+        for index, kind in enumerate(kinds)
+    ]
+    plan.episodes = [_episode(random, plan, "store") for _ in range(random.randint(0, 3))]
+    plan.harm, plan.quarantine_after, plan.spares_sound = 0.0, 5, True
 
 
 def _with_parts_of_keys(random: Random, plan: Plan) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_provider_workflow import clock, observers, pytest_plugin
-from airflow_provider_workflow.dispatch import cpu_limit, quarantine, routing, runs
+from airflow_provider_workflow.dispatch import cpu_limit, payload_store, quarantine, routing, runs
 from airflow_provider_workflow.emulator.rules import inboxes, queues
 from airflow_provider_workflow.operators import base
 from tests.simulation import invariants
@@ -43,6 +43,7 @@ _UUIDS = SimpleNamespace(uuid4=lambda: _now.world.new_id(), UUID=uuid.UUID)
 REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (runs, "trigger_dag_run", lambda *args: _now.world.airflow.trigger_dag_run(*args)),
     (runs, "stored_dag_run", lambda *args: _now.world.airflow.stored_dag_run(*args)),
+    (payload_store.PayloadStore, "configured", lambda: _now.world.bucket),
     (quarantine, "report_quarantined", lambda *_, **__: []),
     (quarantine, "quarantine_check_seconds", lambda: 300.0),
     (observers, "notify", lambda *_, **__: None),

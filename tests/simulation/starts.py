@@ -16,6 +16,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_workflow.dispatch.payload_store import digest_of
 from tests.simulation.airflow import DEAD_LETTER, WORKING
 from tests.simulation.keys import runs_of
 from tests.simulation.knowledge import MARGIN_SECONDS, Key, Knowledge, Lease, key_of, run_id_of, run_id_of_key
@@ -24,6 +25,7 @@ from tests.simulation.plan import INVALID, NORMAL, POISON, SLOW, UNMATCHED, UNRO
 if TYPE_CHECKING:
     from tests.simulation.airflow import Run
     from tests.simulation.ledger import Ledger
+    from tests.simulation.plan import PlannedMessage
     from tests.simulation.scheduler import Process
     from tests.simulation.world import World
 
@@ -225,7 +227,7 @@ class Starts:
         if message is not None:
             is_sound = message.kind == NORMAL
             self.must(is_sound, process, 2, f"a run of {message_id}, which is {message.kind}")
-            same = run.conf["message"]["payload"] == message.payload
+            same = self._has_payload(run.conf["message"], message)
             self.must(same, process, 2, f"the run of {message_id} has another payload")
 
     def _may_have_both(self, process: Process, run: Run, earlier: list[Run]) -> bool:
@@ -266,7 +268,7 @@ class Starts:
         """Rule 13, for a dead letter that was stored."""
         message, reason, count = self.world.messages[key], conf["reason"], conf["delivery_count"]
         is_its = any((key[1], count) in lease.deliveries for lease in process.knowledge.leases)
-        same = json.loads(conf["message_json"])["payload"] == message.payload
+        same = self._has_payload(json.loads(conf["message_json"]), message)
         self.must(same, process, 13, f"the dead letter of {key[1]} has another payload")
         self.must(is_its, process, 13, f"the dead letter of {key[1]} has another delivery count")
         if reason == "target":
@@ -288,6 +290,12 @@ class Starts:
             holds = is_due and at_fault
         text = f"{message.kind} {key[1]} is a dead letter on delivery {count}: {reason}"
         self.must(holds, process, 13, text)
+
+    def _has_payload(self, stored: dict[str, Any], message: PlannedMessage) -> bool:
+        """Whether a message in a conf has its payload, or the reference of it if payloads are in a store."""
+        if not self.world.plan.has_store:
+            return bool(stored["payload"] == message.payload)
+        return stored["payload"] is None and stored["payload_sha256"] == digest_of(message.payload)
 
     def _is_at_fault(self, process: Process, key: Key, kind: str, reason: str) -> bool:
         if kind == UNMATCHED:

@@ -140,7 +140,13 @@ class Try:
             rules = DeadLetterRules(plan.dead_letter_dag_id, plan.dead_letter_after, plan.unmatched)
         limits = Limits(plan.lease_limit, plan.lease_seconds, plan.max_messages, plan.max_unfinished_runs)
         parts: Any = hook, self.inbox, routes, TaskRuns(ti), limits
-        dispatcher = Dispatcher(*parts, attempt=ti.try_number, check_payload=check, dead_letter_rules=rules)
+        dispatcher = Dispatcher(
+            *parts,
+            attempt=ti.try_number,
+            check_payload=check,
+            dead_letter_rules=rules,
+            store=self.world.bucket,  # type: ignore[arg-type]
+        )
 
         def on_kill() -> None:
             dispatcher.task.kill(self.inbox)

@@ -13,6 +13,7 @@ from airflow_provider_workflow.emulator.clock import Clock as RulesClock
 from airflow_provider_workflow.emulator.rules.store import Store
 from airflow_provider_workflow.emulator.settings import Settings
 from tests.simulation.airflow import WORKING, Airflow
+from tests.simulation.bucket import Bucket
 from tests.simulation.keys import business_key
 from tests.simulation.knowledge import Key, key_of
 from tests.simulation.ledger import Ledger
@@ -101,6 +102,7 @@ class World(Scene):
         self.ledger = Ledger(self)
         dead_letters = [plan.dead_letter_dag_id] if plan.dead_letter_dag_id else []
         self.airflow = Airflow(self, dict.fromkeys([*plan.dag_ids, *dead_letters], WORKING))
+        self.bucket = Bucket(self) if plan.has_store else None
         self.messages: dict[Key, PlannedMessage] = {}
         self.is_quiet = False
         self.quarantined = 0
@@ -162,7 +164,7 @@ class World(Scene):
 
     def _begin(self, episode: Episode) -> None:
         self.note(None, f"{episode.dag_id or 'service'}", episode.fault)
-        if episode.fault in ("service", "acknowledge"):
+        if episode.fault in ("service", "acknowledge", "store"):
             self.away.add(episode.fault)
         elif episode.fault == "inbox":
             self.store.inboxes.pause(self.inbox_ids[INBOXES[0]])
@@ -180,7 +182,7 @@ class World(Scene):
         if self.is_quiet:
             return
         self.note(None, f"{episode.dag_id or 'service'}", f"no longer: {episode.fault}")
-        if episode.fault in ("service", "acknowledge"):
+        if episode.fault in ("service", "acknowledge", "store"):
             self.away.discard(episode.fault)
         elif episode.fault == "inbox":
             if self.store.inboxes.get(self.inbox_ids[INBOXES[0]]).status == "paused":
