@@ -167,7 +167,7 @@ def counts_by_dag(selection: Selection) -> dict[str, int]:
     with database() as session:
         rows = _rows(session, _conditions(selection), selection.is_large is False)
         counts = select(rows.dag_id, func.count()).where(*_conf_conditions(selection, rows))
-        return dict(session.execute(counts.group_by(rows.dag_id)).tuples().all())
+        return dict(session.execute(counts.group_by(rows.dag_id)).all())
 
 
 def _conditions(selection: Selection) -> list[Any]:

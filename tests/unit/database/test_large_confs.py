@@ -69,6 +69,7 @@ def read(selection: Selection) -> dict[str, list[str | None]]:
 
 
 @pytest.mark.usefixtures("runs")
+@pytest.mark.filterwarnings("error::sqlalchemy.exc.SADeprecationWarning")
 def test_a_list_reads_no_large_conf_and_can_count_them() -> None:
     of_list = Selection(RUN_ID_PREFIX, conf=IN_INBOX.conf, is_large=False)
 
