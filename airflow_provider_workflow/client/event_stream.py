@@ -92,7 +92,8 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             return
     except REQUEST_ERRORS as error:
         broken = transport_error(error, request)
-    raise broken  # raised here, it has no context, as in ``exchange``
+    # Raised after the except clause: within it, it would have a context, whose frames contain the request.
+    raise broken
 
 
 class _EventRate:

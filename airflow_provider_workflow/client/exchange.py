@@ -250,7 +250,7 @@ class BaseClient(ABC):
             return value
         except (TransportError, AuthenticationError) as unreadable:
             kind, text = type(unreadable), str(unreadable)
-        # Raised here, it has no context, whose frames contain the answer.
+        # Raised after the except clause: within it, it would have a context, whose frames contain the answer.
         raise unusable(call, kind, text, masked_answer(answer, self._secrets(call, token)))
 
     async def _answered(self, call: Call[Any]) -> tuple[Answer, AccessToken | None]:

@@ -92,7 +92,8 @@ class RequestsWire(HTTPAdapter):
             return _answer(response, request.limit)
         except REQUEST_ERRORS as error:
             failure = _transport_error(request, error)
-        # Raised here, it has no context, in which the request is.
+        # Raised after the except clause: within it, it would have a context, whose frames contain the
+        # request.
         raise failure
 
 

@@ -79,7 +79,8 @@ class VariableStore:
         tokens = self._tokens_of(text)
         del text, value
         if tokens is None:
-            # Raised here, it has no context: an exception about the value contains the value.
+            # Raised after the ``suppress`` of ``_tokens_of``: within it, it would have a context, which
+            # contains the value.
             reason = f"the Variable {self.name!r} was changed by hand, or the client secret since the login"
             raise LoginRequiredError(self._connection_id, reason)
         self._hide(tokens)
@@ -98,7 +99,7 @@ class VariableStore:
             return
         except Exception as error:  # as above
             away = self._away("written", error)
-        # Raised here, it has no context: the frames of Airflow have the value.
+        # Raised after the except clause: within it, it would have a context, whose frames contain the value.
         del value
         raise away
 
