@@ -151,8 +151,7 @@ async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
     """Read the answer of a response. What exceeds the limit of the body is not read."""
     body = Body(response.status, response.headers.get("content-encoding"), limit)
     while chunk := await next_chunk(response):
-        for _ in body.add(chunk):
-            await asyncio.sleep(0)
+        await body.add_in_loop(chunk)
         if body.is_cut:
             response.close()
             break

@@ -7,6 +7,7 @@ and in triggers.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import re
@@ -197,14 +198,26 @@ class Body:
         self._pieces: list[bytes] = []
         self._inflater: Any = None
 
-    def add(self, chunk: bytes) -> Iterator[None]:
+    def add(self, chunk: bytes) -> None:
         """
-        Add received bytes, while the caller iterates.
-
-        It yields after each step of decompression, so that an event loop can run other tasks in between.
+        Add received bytes.
 
         :raises OSError: the bytes cannot be decompressed.
         """
+        for _ in self._steps(chunk):
+            pass
+
+    async def add_in_loop(self, chunk: bytes) -> None:
+        """
+        Add received bytes in an event loop, which can run other tasks after each step of decompression.
+
+        :raises OSError: the bytes cannot be decompressed.
+        """
+        for _ in self._steps(chunk):
+            await asyncio.sleep(0)
+
+    def _steps(self, chunk: bytes) -> Iterator[None]:
+        """Add received bytes, and yield after each step of decompression."""
         if self._encoding == "identity":
             self._append(chunk)
             return

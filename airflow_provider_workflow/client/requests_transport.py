@@ -106,8 +106,7 @@ def _answer(response: requests.Response, limit: int) -> Answer:
     body = Body(response.status_code, headers.get("content-encoding"), limit)
     with response:
         while chunk := raw.read1(CHUNK, decode_content=False):
-            for _ in body.add(chunk):
-                pass
+            body.add(chunk)
             if body.is_cut:
                 raw.close()  # the rest is not read
                 break

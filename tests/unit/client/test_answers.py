@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import cProfile
 import gzip
 import json
 import threading
 import time
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from airflow_provider_workflow.client import answers, api, errors, inboxes, tolerant_json
-from airflow_provider_workflow.client.http_messages import THREAD_FROM_BYTES, Answer
+from airflow_provider_workflow.client.http_messages import PIECE_BYTES, THREAD_FROM_BYTES, Answer, Body
 from tests.unit.client.calls import OPERATIONS, SOME_ID, make
 from tests.unit.client.conftest import MakeSender
 from tests.unit.client.scripted_server import ScriptedServer, answer
@@ -68,6 +70,33 @@ def test_an_answer_as_large_as_the_limit_is_read(
     scripted_server.answers = [answer(200, gzip.compress(body), {"Content-Encoding": "gzip"})]
     inbox = make_send(scripted_server.settings())(replace(api.get_inbox(SOME_ID), limit=len(body)))
     assert inbox == json.loads(body)
+
+
+@pytest.mark.parametrize(("encoding", "encode"), CODERS)
+def test_a_call_adds_all_received_bytes_to_a_body(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+    text = b"x" * (3 * PIECE_BYTES)
+    body = Body(200, encoding, len(text))
+
+    body.add(encode(text))
+
+    assert body.received() == text
+
+
+async def test_other_tasks_of_an_event_loop_run_while_a_body_is_decompressed() -> None:
+    text = b"x" * (3 * PIECE_BYTES)
+    body, turns = Body(200, "gzip", len(text)), []
+
+    async def take_turns() -> None:
+        while True:
+            turns.append(len(turns))
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    await body.add_in_loop(gzip.compress(text))
+    other.cancel()
+
+    assert body.received() == text
+    assert len(turns) >= 3
 
 
 def test_an_error_is_cut_before_it_is_decoded(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
