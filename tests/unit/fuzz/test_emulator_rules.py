@@ -130,7 +130,7 @@ class InboxRules(RuleBasedStateMachine):
         self.server.store.clock.advance(seconds)
         self.leases_end([key for key, end in self.ends.items() if 0 < end <= self.server.store.clock.now()])
 
-    @rule(what=st.sampled_from(("end", "pause", "resume", "resume")))
+    @rule(event=st.sampled_from(("end", "pause", "resume", "resume")))
     def something_rare_happens(self, event: str) -> None:
         leased_deliveries = [delivery for delivery in self.deliveries if delivery.status == "leased"]
         lease_ids = list(dict.fromkeys(str(delivery.lease_id) for delivery in leased_deliveries))

@@ -12,7 +12,7 @@ from airflow.sdk import task
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import SetRenderedFields
 from airflow.serialization import serialized_objects
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
 
 from airflow_provider_workflow.client.tolerant_json import is_deeper
@@ -136,7 +136,10 @@ def test_a_lease_crosses_from_trigger_to_task_with_any_payload_in_it(
         "i", {"lease_id": ids.draw(ANY_TEXT) or "l", "results": messages, "sent_at": 1e9}, 300, "c"
     )  # type: ignore[typeddict-item,arg-type]
     assert lease is not None
-    text = lease.hand_off()
+    try:
+        text = lease.hand_off()
+    except ValueError:  # too long
+        reject()
     assert text.isascii()
     assert text.isprintable()
 
