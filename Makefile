@@ -35,7 +35,7 @@ $(INSTALLED): EXTRA := dev
 $(INSTALLED): PINS := constraints/airflow-$(AIRFLOW)
 $(BENCH_INSTALLED): EXTRA := bench
 $(BENCH_INSTALLED): PINS := constraints/bench-3.3
-$(LOWEST_INSTALLED): EXTRA := common-messaging,emulator,openlineage,opentelemetry
+$(LOWEST_INSTALLED): EXTRA := common-messaging,emulator,openlineage,opentelemetry,s3
 $(LOWEST_INSTALLED): PINS := constraints/lowest
 
 # Again only when what is to be installed has changed. The build backend is installed first, and

@@ -1,5 +1,5 @@
 """
-Import every module of the package, and every name of others that a function of it imports.
+Import every module of the package, every name of others that its functions import, and modules of extras.
 
 ``make test-lowest`` runs this with the lowest versions of all dependencies, in which a name may be missing
 that newer versions have. Prints what cannot be imported, and then ends with 1.
@@ -21,6 +21,8 @@ NEEDS = {
     "pytest": "pytest, which loads the plugin",
 }
 """Modules and names that may be missing, and what brings them."""
+OF_EXTRAS = {"s3": ("airflow.providers.amazon.aws.fs.s3", "s3fs")}
+"""Modules that only Airflow imports, for the package: by the extra that installs them."""
 
 
 def main() -> int:
@@ -38,6 +40,11 @@ def main() -> int:
             count += 1
             if (fault := fault_of(name, attribute)) is not None:
                 faults.append(f"{module}: {name} {attribute or ''}: {fault}")
+    for extra, modules in OF_EXTRAS.items():
+        for name in modules:
+            count += 1
+            if (fault := fault_of(name, None)) is not None:
+                faults.append(f"extra {extra}: {name}: {fault}")
     print(*faults, f"{count} imports of the package, {len(faults)} failed.", sep="\n")
     return 1 if faults else 0
 
