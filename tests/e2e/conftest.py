@@ -18,6 +18,7 @@ from tests.conftest import lacking
 from tests.crash.topology import POSTGRES_VARIABLE, metadata_database
 from tests.e2e.counting import Statsd
 from tests.e2e.leaks import check_that_no_secret_was_left
+from tests.e2e.object_storage import CONN_ID, S3_VARIABLE, Bucket, ObjectStorage
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
@@ -99,6 +100,13 @@ def statsd() -> Iterator[Statsd]:
 
 
 @pytest.fixture(scope="session")
+def object_storage(marks: Marks) -> ObjectStorage | None:
+    """The S3 API that the environment names; None where it names none."""
+    url = os.environ.get(S3_VARIABLE)
+    return ObjectStorage(url, marks.new("S3 secret")) if url else None
+
+
+@pytest.fixture(scope="session")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The DAG files of these tests, where tests may add and change some."""
     ignored = shutil.ignore_patterns("__pycache__")
@@ -119,6 +127,7 @@ def airflow(
     stops_folder: Path,
     statsd: Statsd,
     marks: Marks,
+    object_storage: ObjectStorage | None,
 ) -> Iterator[LocalAirflow]:
     """
     A running Airflow, shared by all tests of a process: leave its own four processes alive.
@@ -132,6 +141,8 @@ def airflow(
         "workflow_wrong": json.dumps({**emulator.connection(), "password": marks.new("wrong secret")}),
         "workflow_user": json.dumps(user),
     }
+    if object_storage:
+        connections[CONN_ID] = object_storage.connection_json
     home = tmp_path_factory.mktemp("airflow")
     # The package and the tests of this checkout, whatever is installed.
     path = os.pathsep.join((str(STOPS), str(ROOT)))
@@ -167,6 +178,16 @@ def open_inbox(emulator: EmulatorServer, item: pytest.Item) -> Inbox:
 @pytest.fixture
 def inbox(emulator: EmulatorServer, request: pytest.FixtureRequest) -> Inbox:
     return open_inbox(emulator, request.node)
+
+
+@pytest.fixture
+def bucket(object_storage: ObjectStorage | None) -> Iterator[Bucket]:
+    """A bucket of the test's own, to which the connection ``aws_test`` of the shared Airflow leads."""
+    if object_storage is None:
+        pytest.skip(f"{S3_VARIABLE} names no S3 API (python -m tools.s3_api starts one)")
+    bucket = object_storage.create_bucket()
+    yield bucket
+    bucket.delete()
 
 
 # Tests that run together
