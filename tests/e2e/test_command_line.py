@@ -93,7 +93,7 @@ def test_a_drain_killed_between_start_and_acknowledgement_starts_no_second_run(s
     ids = inbox.put({"n": 1}, {"n": 2}, {"n": 3})
     inbox.fault("hold", "ack", when="before", after=1)
     process = drain(inbox)
-    stage.until(inbox.held, "the acknowledgement")
+    stage.until(inbox.held_requests, "the acknowledgement")
     stage.check_one_run_each(inbox, ids)
     process.kill()
     process.wait(10)

@@ -146,7 +146,7 @@ def test_every_message_has_one_run_whatever_happens_to_the_dag_and_to_its_watche
     events, runs = len(api.asset_events(name)), len(api.dag_runs(name))
     watched.fault("hold", "ack")
     ids += put(watched, 20)
-    stage.until(watched.held, "the one active run to be slow")
+    stage.until(watched.held_requests, "the one active run to be slow")
     for _ in range(3):
         ids += ring_for(stage, watched, 5)
     watched.release_held()

@@ -33,7 +33,7 @@ def test_a_task_that_is_killed_while_it_acknowledges_returns_the_same_messages(s
     ids = inbox.put({"n": 1}, {"n": 2})
     inbox.fault("hold", "ack", when=when)
     run = stage.start("receiver", inbox)
-    stage.until(inbox.held, "the acknowledgement")
+    stage.until(inbox.held_requests, "the acknowledgement")
     run.kill_task()
     run.reaches("up_for_retry")
     inbox.release_held(drop=True)

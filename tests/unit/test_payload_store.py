@@ -337,7 +337,10 @@ def test_a_task_reads_the_payload_only_if_it_asks_for_it(bench: Workbench, folde
     assert MessagePlaceholder(("payload", "lines", 7)).resolve(context) == 7
 
 
-@pytest.mark.parametrize("acknowledge", ["auto", "manual"])
+@pytest.mark.parametrize(
+    "acknowledge",
+    [pytest.param("auto", marks=pytest.mark.since(3, 3, "the task state store")), "manual"],
+)
 def test_a_sensor_returns_and_stores_the_reference(bench: Workbench, folder: Path, acknowledge: Any) -> None:
     bench.put("a", payload=LARGE)
     task = Task(bench, trigger_dag_id=None, acknowledge=acknowledge, deferrable=False)
@@ -385,6 +388,7 @@ def test_a_deferred_sensor_waits_longer_and_longer_while_the_store_is_down(
         task.resume(deferral, {"status": "poll"})
 
 
+@pytest.mark.since(3, 3, "shared streams of triggers")
 def test_the_event_trigger_is_refused_as_events_have_payloads(folder: Path) -> None:
     with pytest.raises(ValueError, match="WorkflowInboxNoticeTrigger"):
         WorkflowInboxEventTrigger(INBOX)
