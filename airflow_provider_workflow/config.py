@@ -61,7 +61,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "payload_objectstorage_threshold": _option(
         "Size in bytes from which on a payload is written to payload_objectstorage_path. With 0 every payload"
-        " is.",
+        " is, with a negative number none.",
         "65536",
         "integer",
         since="0.3.0",
@@ -85,8 +85,13 @@ def quarantine_check_seconds() -> int:
 
 
 def payload_objectstorage_path() -> str:
-    """Folder of an object storage for payloads; empty if they stay in Airflow's database."""
-    return str(_read("payload_objectstorage_path")).strip()
+    """
+    Folder of an object storage for payloads; empty if they stay in Airflow's database.
+
+    As for Airflow's XComs, they stay there with a negative threshold too.
+    """
+    path = str(_read("payload_objectstorage_path")).strip()
+    return path if path and payload_objectstorage_threshold() >= 0 else ""
 
 
 def payload_objectstorage_threshold() -> int:

@@ -28,7 +28,7 @@ STATE = (
     "inbox_names.NAMES",
     "observers._observers",
     "observers._warned",
-    "dispatch.payload_store.text_of",
+    "dispatch.payload_store.last_text",
     "dispatch.quarantine._checked_at",
     "dispatch.quarantine._reported",
     "plugin.service.CACHED_ANSWERS",

@@ -125,17 +125,7 @@ class DeadLetters:
             conf = conf_of(written, conn_id, target_dag_id, reason, cause, target_run_id)
             outcome = self.runs.runs.start(self.rules.dag_id, run_id, dict(conf), note)
         except (RunRejected, TargetError, PayloadStoreError) as error:
-            self.store_error = error if isinstance(error, PayloadStoreError) else self.store_error
-            log.error(
-                "Inbox %s: message %s was rejected, and its dead letter in the DAG %s was not started; it is"
-                " redelivered when its lease expires. First cause: %s. Second cause: %s",
-                escaped(self.inbox),
-                escaped(delivery.id),
-                self.rules.dag_id,
-                cause,
-                error,
-            )
-            self.counts.reject(delivery.id, f"{cause}; and its dead letter was not started: {error}")
+            self._leave(delivery, cause, error)
             return False
         self.counts.count("dead_lettered", delivery.id)
         if outcome is Start.STARTED:
@@ -150,6 +140,21 @@ class DeadLetters:
                 cause,
             )
         return True
+
+    def _leave(self, delivery: Delivery, cause: str, error: Exception) -> None:
+        """Leave a message whose dead letter was not started to its lease."""
+        if isinstance(error, PayloadStoreError):
+            self.store_error = error
+        log.error(
+            "Inbox %s: message %s was rejected, and its dead letter in the DAG %s was not started; it is"
+            " redelivered when its lease expires. First cause: %s. Second cause: %s",
+            escaped(self.inbox),
+            escaped(delivery.id),
+            self.rules.dag_id,
+            cause,
+            error,
+        )
+        self.counts.reject(delivery.id, f"{cause}; and its dead letter was not started: {error}")
 
 
 def conf_of(

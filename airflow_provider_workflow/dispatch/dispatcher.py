@@ -167,8 +167,8 @@ class Dispatcher:
         broken = self._rejections.end_drain(self.attempt)
         self._target_error = self._target_error or broken
         self._acknowledge(self.hook, at_the_end=True)
-        has_no_more = drained is DrainEnd.EMPTY or isinstance(failure, SourceError)
-        if self.reports_quarantine and inbox_id and has_no_more:
+        is_silent = isinstance(failure, SourceError) and not isinstance(failure, PayloadStoreError)
+        if self.reports_quarantine and (drained is DrainEnd.EMPTY or is_silent):
             check_quarantine(self.hook, inbox_id)
         if isinstance(failure, WorkflowError) and failure.transient:
             self.unreachable, failure = failure, None

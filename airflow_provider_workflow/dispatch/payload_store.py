@@ -102,16 +102,14 @@ class PayloadStore:
 
         :raises PayloadStoreError: an option is invalid; the text names it.
         """
-        path = config.payload_objectstorage_path()
-        if not path:
-            return None
         try:
-            threshold = config.payload_objectstorage_threshold()
+            path = config.payload_objectstorage_path()
+            return cls(path, config.payload_objectstorage_threshold()) if path else None
         except Exception as error:  # whatever Airflow's configuration raises for a value
             raise PayloadStoreError(
-                f"[workflow] payload_objectstorage_threshold is no number of bytes: {type(error).__name__}"
+                "[workflow] payload_objectstorage_path or payload_objectstorage_threshold cannot be read:"
+                f" {type(error).__name__}. The threshold is a number of bytes"
             ) from None
-        return cls(path, max(0, threshold))
 
     @property
     def is_on_disk(self) -> bool:
@@ -127,8 +125,7 @@ class PayloadStore:
         """
         self.write(CHECK_NAME, CHECK_CONTENT)
         if read:
-            digest = hashlib.sha256(CHECK_CONTENT).hexdigest()
-            text_of.__wrapped__(self, CHECK_NAME, digest, "check")
+            self.text_at(CHECK_NAME, hashlib.sha256(CHECK_CONTENT).hexdigest(), "of no message")
 
     def with_reference(self, inbox_id: str, message: dict[str, Any]) -> dict[str, Any]:
         """
@@ -170,7 +167,9 @@ class PayloadStore:
                 f"payload_object of message {escaped(str(message_id))} is not the name of its payload:"
                 f" {escaped(str(name))}"
             )
-        return tolerant_json.decode(text_of(self, name, match["sha256"], escaped(message_id)))
+        return tolerant_json.decode(
+            last_text(self, name, match["sha256"], f"of message {escaped(message_id)}")
+        )
 
     @cached_property
     def root(self) -> ObjectStoragePath:
@@ -180,6 +179,12 @@ class PayloadStore:
         return ObjectStoragePath(self.path)
 
     def write(self, name: str, content: bytes) -> None:
+        """
+        Write an object.
+
+        :param name: below the folder.
+        :raises PayloadStoreError: that failed.
+        """
         try:
             target = self.root / name
             if self.is_on_disk:
@@ -192,28 +197,37 @@ class PayloadStore:
                 " lost. Check [workflow] payload_objectstorage_path with airflow-workflow doctor"
             ) from None
 
+    def text_at(self, name: str, digest: str, of_message: str) -> str:
+        """
+        The content of an object.
+
+        :param digest: the SHA-256 that it must have.
+        :param of_message: whose payload it is, for the error.
+        :raises PayloadStoreError: it is missing, was changed, or cannot be read.
+        """
+        where = f"{of_message} in the payload store {escaped(self.path)}: {name}"
+        try:
+            content = (self.root / name).read_bytes()
+        except FileNotFoundError:
+            raise PayloadStoreError(
+                f"There is no payload {where}. The lifecycle rule of the bucket may have deleted it, or"
+                " payload_objectstorage_path was changed"
+            ) from None
+        except Exception as error:  # whatever a storage raises
+            raise PayloadStoreError(f"The payload {where} cannot be read: {_cause(error)}") from None
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise PayloadStoreError(f"The payload {where} was changed")
+        return content.decode()
+
 
 @lru_cache(maxsize=1)
-def text_of(store: PayloadStore, name: str, digest: str, message_id: str) -> str:
+def last_text(store: PayloadStore, name: str, digest: str, of_message: str) -> str:
     """
-    The content of an object; kept, as templates and functions ask again and again for parts of it.
+    The content of an object. The last one is kept: templates and functions ask for many parts of a message.
 
-    :param message_id: escaped, for the error.
-    :raises PayloadStoreError: it is missing, was changed, or cannot be read.
+    See :meth:`PayloadStore.text_at`.
     """
-    of_message = f"of message {message_id} in the payload store {escaped(store.path)}: {name}"
-    try:
-        content = (store.root / name).read_bytes()
-    except FileNotFoundError:
-        raise PayloadStoreError(
-            f"There is no payload {of_message}. The lifecycle rule of the bucket may have deleted it, or"
-            " payload_objectstorage_path was changed"
-        ) from None
-    except Exception as error:  # whatever a storage raises
-        raise PayloadStoreError(f"{_cause(error)} for the payload {of_message}") from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise PayloadStoreError(f"The payload was changed {of_message}")
-    return content.decode()
+    return store.text_at(name, digest, of_message)
 
 
 def write_to_disk(path: Path, content: bytes) -> None:

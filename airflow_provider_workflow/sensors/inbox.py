@@ -318,8 +318,19 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         pause = self._least_interval if self._alarm.problem is None else reading_pause()
         return max(seconds, self._least_interval, requested, pause)
 
-    def _defer_until_messages(self, context: Context, deadline: float, held: float) -> None:
+    def _lease_of_trigger(self, context: Context) -> tuple[int, int]:
+        """How many messages the trigger leases, and for how many seconds; 0 if the task has to wait."""
         from airflow_provider_workflow.dispatch.dispatcher import Dispatcher
+
+        seconds = self.limits.lease_seconds
+        if self._alarm.problem is not None and self._alarm.problem.kind == NO_STORE:
+            return 0, seconds
+        if isinstance(self._worker, Dispatcher):
+            # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
+            return (0, seconds) if self.counts.handled else self._worker.next_lease()
+        return self.limits.of_returned(context["ti"].try_number), seconds
+
+    def _defer_until_messages(self, context: Context, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.payload_store import PayloadStore
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
@@ -329,13 +340,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             done = f" {counts.handled} messages were worked on." if counts.handled else ""
             text = f"nothing more to do within {self.timeout:g} s.{done}"
             raise AirflowSensorTimeout(f"Inbox {self.inbox!r}: {text}")
-        limit = self.limits.of_returned(context["ti"].try_number)
-        seconds = self.limits.lease_seconds
-        if isinstance(self._worker, Dispatcher):
-            # After started runs the sensor only waits for capacity, and ends when the inbox is empty.
-            limit, seconds = (0, seconds) if counts.handled else self._worker.next_lease()
-        if self._alarm.problem is not None and self._alarm.problem.kind == NO_STORE:
-            limit = 0
+        limit, seconds = self._lease_of_trigger(context)
         longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity, or a store for payloads, the trigger only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
@@ -376,8 +381,8 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         paused_before, self._paused = self._paused, None
         try:
             self._worker = self._new_worker(context)
-        except ValueError:
-            # A template may have another value than before the deferral.
+        except (ValueError, SourceError):
+            # A template may have another value than before the deferral, and an option may be invalid.
             if lease is not None:
                 lease.release(self.hook, lease.message_ids)
             raise

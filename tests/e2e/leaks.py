@@ -44,4 +44,4 @@ def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
         for kind in marks.kinds_in(text)
     }
     leaks = secrets - ENCRYPTED
-    assert not leaks, f"secrets that were left: {sorted(leaks)}"
+    assert not leaks, f"secrets in files, in the database or in the API: {sorted(leaks)}"

@@ -36,7 +36,7 @@ OF_DISPATCH = faults(
             "do not acknowledge a dead letter": dropped("finish"),
         },
         "DeadLetters.start": {
-            "acknowledge a dead letter that was not started": returning("True", after="reject"),
+            "acknowledge a dead letter that was not started": returning("True", after="_leave"),
         },
         "Dispatcher._start": {
             "do not look for the dead letter of a redelivered message": never("is_found"),

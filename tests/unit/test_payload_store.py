@@ -119,7 +119,11 @@ def test_a_dead_letter_and_its_replay_have_the_reference(bench: Workbench, folde
 
 
 def test_a_dead_letter_whose_payload_cannot_be_written_is_left_to_its_lease(
-    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bench: Workbench,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fake_clock: FakeClock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench.allow_dead_letters(after=1)
     bench.put("a", payload={"of": "a"})
@@ -304,7 +308,7 @@ def test_a_reference_that_a_user_made_up_opens_nothing(
 ) -> None:
     bench.put("a", payload=LARGE)
     dispatch(bench)
-    monkeypatch.setattr(payload_store, "text_of", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr(PayloadStore, "root", property(lambda _: pytest.fail("opened")))
 
     with pytest.raises(PayloadStoreError, match="is not the name of its payload"):
         payload_of({**messages(bench)["a"], **change})
@@ -388,7 +392,20 @@ def test_a_deferred_sensor_waits_longer_and_longer_while_the_store_is_down(
         task.resume(deferral, {"status": "poll"})
 
 
-@pytest.mark.since(3, 3, "shared streams of triggers")
+@pytest.mark.since(3, 3, "the acknowledging of asset events")
 def test_the_event_trigger_is_refused_as_events_have_payloads(folder: Path) -> None:
     with pytest.raises(ValueError, match="WorkflowInboxNoticeTrigger"):
         WorkflowInboxEventTrigger(INBOX)
+
+
+def test_a_threshold_that_is_no_number_is_named_and_releases_the_lease_of_a_trigger(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch, fake_clock: FakeClock
+) -> None:
+    bench.put("a", payload=LARGE)
+    task = Task(bench)
+    leased = task.leased()
+    monkeypatch.setenv(THRESHOLD, "64 kB")
+    with pytest.raises(PayloadStoreError, match="The threshold is a number of bytes"):
+        task.sensor.resume(task.context, leased)
+
+    assert bench.states == {"a": "available"}
