@@ -61,6 +61,8 @@ def is_deeper(value: Any, levels: int) -> bool:
     """Whether a JSON value is nested deeper than a number of levels."""
     containers = [value] if isinstance(value, (dict, list)) else []
     for _ in range(levels):
+        if not containers:
+            return False
         containers = [
             part
             for container in containers
