@@ -122,7 +122,7 @@ test-matrix: setup ## Test on each supported Airflow and Python (MATRIX="3.2:3.1
 test-lowest: $(LOWEST_INSTALLED) ## Import every module with the lowest versions of all dependencies (PYTHON=python3.11)
 	AIRFLOW_HOME=$(CURDIR)/$(LOWEST)/airflow $(LOWEST)/bin/python -W ignore -m tools.imports
 
-crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n INBOXES=name MEMORY=MB SIZE=bytes KILLERS=1 STORE=disk)
+crash-test: setup ## Kill everything while messages come, and count (MESSAGES=300 MINUTES=4 KILLS=n SEED=n INBOXES=name MEMORY=MB SIZE=bytes KILLERS=1 STORE=disk|s3 OUTAGE=minutes DOCUMENTS=bytes-bytes CALM=1)
 	$(BIN)/python -m tests.crash
 
 soak: setup ## Let everything run for long, and see whether anything grows (MINUTES=30 RATE=1)

@@ -22,7 +22,7 @@ from benchmarks.servers import RABBITMQ_VARIABLE, check_servers
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
 
 SCALE, PEERS = "scale", "peers"
-NAMES = ("parse", "client", "throughput", "latency", "waiting", "growth", "rendering", "page")
+NAMES = ("parse", "client", "throughput", "payloads", "latency", "waiting", "growth", "rendering", "page")
 """Each a module beside this one; those without an Airflow come first."""
 PARTS = tuple(f"{SCALE}-{name}" for name in ("watchers", "runs", "neighbor", "finished", "latency"))
 SERVERS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,22 +11,25 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_workflow.decorators.workflow_inbox import WorkflowInboxDecoratedOperator
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from benchmarks.meter import resident
+from benchmarks.meter import peak, resident
+
+STORE_VARIABLE = "WORKFLOW_BENCH_STORE"
+"""Environment variable of tasks: the path of the payload store."""
 
 
 def measured(work: Callable[[], int]) -> dict[str, Any]:
     """
     Work; how many runs that started or messages it processed, when it began and ended (seconds since 1970),
-    the CPU that it used (seconds), and the memory that the process grew by (MB).
+    the CPU that it used (seconds), and the memory that the process grew by at most (MB).
     """
-    bytes_before, began_at, used = resident(), time.time(), time.process_time()
+    before, began_at, used = resident(), time.time(), time.process_time()
     count = work()
     return {
         "count": count,
         "began_at": began_at,
         "ended_at": time.time(),
         "used": time.process_time() - used,
-        "grown": resident() - bytes_before,
+        "grown": peak() - before,
     }
 
 
@@ -35,6 +39,15 @@ class MeasuredDispatchOperator(WorkflowInboxDispatchOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         dispatch = super().execute
         return measured(lambda: dispatch(context)["started"]["count"])
+
+
+class MeasuredStoringOperator(MeasuredDispatchOperator):
+    """Ours, with every payload in the store that ``WORKFLOW_BENCH_STORE`` names."""
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        prefix = "AIRFLOW__WORKFLOW__PAYLOAD_OBJECTSTORAGE"
+        os.environ |= {f"{prefix}_PATH": os.environ[STORE_VARIABLE], f"{prefix}_THRESHOLD": "0"}
+        return super().execute(context)
 
 
 class MeasuredBatchOperator(WorkflowInboxDecoratedOperator):

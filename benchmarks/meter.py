@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -107,3 +108,8 @@ def resident(pid: int | None = None) -> float:
     :param pid: None for this process.
     """
     return float(psutil.Process(pid).memory_info().rss / MEGABYTE)
+
+
+def peak() -> float:
+    """Most megabytes of memory that this process has had, with all that it shares with others."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE

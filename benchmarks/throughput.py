@@ -53,7 +53,7 @@ class Work:
     :param count: DAG runs started, or messages processed.
     :param seconds: between the first task's begin and the last one's end.
     :param used: seconds of CPU, of all tasks.
-    :param grown: megabytes of the task that grew most.
+    :param grown: most megabytes that a task had more than before its work.
     """
 
     count: int

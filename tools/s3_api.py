@@ -13,10 +13,14 @@ import signal
 from moto.server import ThreadedMotoServer
 
 
+def quiet() -> None:
+    """Keep moto's server from writing a line for each request."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+
+
 def main() -> None:
     """Serve."""
-    # moto's server writes a line for each request.
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    quiet()
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -6,34 +6,43 @@ recipes with a dead-letter DAG is rejected by its target. A kill counts only if 
 messages. Exit code 0 only where every recipe kept its promise.
 
 With ``MEMORY`` (MB) a task that takes more is killed, messages have ``SIZE`` bytes and come in bursts, and
-leases have up to 100. With ``KILLERS=1`` one of 25 messages ends the process that checks it. With
-``STORE=disk``, or the URL of an object storage, payloads of ``THRESHOLD`` bytes or more (0) are there.
+leases have up to 100. With ``KILLERS=1`` one of 25 messages ends the process that checks it.
+
+With ``STORE=disk`` or ``s3``, payloads of ``THRESHOLD`` bytes or more (0) are there, and it is away for
+``OUTAGE`` minutes after a quarter of the time. With ``DOCUMENTS=1000-30000000`` payloads have a text of so
+many bytes, most of them a short one. With ``CALM=1`` nothing but the store is sabotaged.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import random
 import secrets
 import shutil
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from tests.crash.account import Account, table
 from tests.crash.holding import PATH, VARIABLE, Holding
 from tests.crash.memory import Memory
+from tests.crash.poison import MARKER
 from tests.crash.recipes import RECIPES, Recipe
 from tests.crash.saboteur import Saboteur
 from tests.crash.scene import Scene
 from tests.crash.service import LATENCY_SECONDS, NAME, Service
+from tests.crash.store import PREFIX, Store, store_of
 from tests.crash.targets import are_whole
 from tests.crash.topology import HEALING, Topology, exit_code
+from tests.e2e.places import files, rows
 from tools.evidence import record
 from tools.local_airflow import LocalAirflow
 
@@ -65,8 +74,11 @@ class Plan:
     :param memory: MB that a task may take; 0 for any number.
     :param size: bytes of a payload, about; 0 for a few.
     :param killers: whether some messages end the process that checks them.
-    :param store: where payloads of ``threshold`` bytes or more are: ``disk``, or a URL; by default in
+    :param store: where payloads of ``threshold`` bytes or more are: ``disk`` or ``s3``; by default in
         Airflow's database.
+    :param outage: minutes for which the store is away.
+    :param documents: least and most bytes of the text in a payload.
+    :param calm: whether only the store is sabotaged.
     """
 
     messages: int
@@ -79,11 +91,15 @@ class Plan:
     killers: bool = False
     store: str = ""
     threshold: int = 0
+    outage: float = 0.0
+    documents: tuple[int, int] = (0, 0)
+    calm: bool = False
 
     @classmethod
     def of_environment(cls) -> Plan:
         names = ("MESSAGES", "MINUTES", "SEED", "KILLS", "INBOXES", "MEMORY", "SIZE", "KILLERS", "STORE")
-        variables = {name: os.environ.get(name) or "" for name in (*names, "THRESHOLD")}
+        names += ("THRESHOLD", "OUTAGE", "DOCUMENTS", "CALM")
+        variables = {name: os.environ.get(name) or "" for name in names}
         messages = int(variables["MESSAGES"] or 300)
         return cls(
             messages=messages,
@@ -96,6 +112,9 @@ class Plan:
             killers=variables["KILLERS"] == "1",
             store=variables["STORE"],
             threshold=int(variables["THRESHOLD"] or 0),
+            outage=float(variables["OUTAGE"] or 0),
+            documents=_range(variables["DOCUMENTS"]),
+            calm=variables["CALM"] == "1",
         )
 
     @property
@@ -126,13 +145,10 @@ class Plan:
             and not (self.store and recipe.inbox == "crash-events")
         ]
 
-    def options_of_store(self, home: Path) -> dict[str, str]:
-        """The options of Airflow, as variables, with which payloads are in the store."""
-        if not self.store:
-            return {}
-        prefix = "AIRFLOW__WORKFLOW__PAYLOAD_OBJECTSTORAGE"
-        path = f"file://{home / 'payloads'}" if self.store == "disk" else self.store
-        return {f"{prefix}_PATH": path, f"{prefix}_THRESHOLD": str(self.threshold)}
+    def text_bytes(self, number: int) -> int:
+        """The length of the text in the payload of the message with this number, the same each time."""
+        least, most = self.documents
+        return round(least * (most / least) ** random.Random(number).random()) if most else 0
 
     @property
     def command(self) -> str:
@@ -144,7 +160,16 @@ class Plan:
         words += [f"SIZE={self.size}"] if self.size else []
         words += ["KILLERS=1"] if self.killers else []
         words += [f"STORE={self.store}", f"THRESHOLD={self.threshold}"] if self.store else []
+        words += [f"OUTAGE={self.outage:g}"] if self.outage else []
+        words += ["DOCUMENTS={}-{}".format(*self.documents)] if any(self.documents) else []
+        words += ["CALM=1"] if self.calm else []
         return " ".join(["make crash-test", *words])
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Two numbers with a hyphen between them, the first one at least 1; (0, 0) for an empty text."""
+    least, _, most = text.partition("-")
+    return (max(1, int(least)), int(most or least)) if text else (0, 0)
 
 
 def crash(plan: Plan, topology: Topology, home: Path) -> bool:
@@ -152,8 +177,8 @@ def crash(plan: Plan, topology: Topology, home: Path) -> bool:
     announce(plan, topology)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         service = Service(listener.getsockname()[1])
-    recipes, holding = plan.chosen_recipes, Holding(home / "held")
-    with running(plan, topology, service, home) as airflow:
+    recipes, holding, store = plan.chosen_recipes, Holding(home / "held"), store_of(plan.store, home)
+    with running(plan, topology, service, home, store) as airflow:
         airflow.wait_for_dags([dag_id for dag_id in DAG_IDS if not (plan.store and dag_id == "read_events")])
         accounts = {recipe: Account(recipe.name, {}) for recipe in recipes}
         scene = Scene(airflow, service, home / "worked", accounts, plan.size, plan.killers)
@@ -166,6 +191,10 @@ def crash(plan: Plan, topology: Topology, home: Path) -> bool:
             *(airflow, service, plan.seed, plan.seconds_between_acts, LEASE_SECONDS + 10),
             *(holding, plan.memory or None),
         ) as saboteur:
+            if plan.calm:
+                saboteur.rest()
+            if store and plan.outage:
+                store.take_away_for(plan.outage * 60, after=plan.minutes * 60 / 4)
             put_steadily(plan, scene, saboteur, recipes, memory)
             while saboteur.kills < plan.kills:
                 time.sleep(1)
@@ -176,7 +205,18 @@ def crash(plan: Plan, topology: Topology, home: Path) -> bool:
             )
             saboteur.check()
         accounts = scene.current_accounts()
-    return report(plan, accounts, saboteur, memory)
+        leaks = places_with_payloads(airflow) if plan.store and not plan.threshold else Counter()
+    return report(plan, accounts, saboteur, memory, leaks)
+
+
+def places_with_payloads(airflow: LocalAirflow) -> Counter[str]:
+    """How many rows of the database and how many logs have a part of a payload, by table or file."""
+    places = chain(
+        files(airflow.home / "logs"),
+        rows(airflow),
+        ((file.name, file.read_bytes()) for file in airflow.home.glob("*.log")),
+    )
+    return Counter(name for name, content in places if MARKER.encode() in content)
 
 
 class Traffic:
@@ -206,14 +246,22 @@ class Traffic:
                 self._scene.put(recipe, 0)
 
 
-def report(plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memory: Memory) -> bool:
-    """Print what became of it all; whether every promise was kept."""
+def report(
+    plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memory: Memory, leaks: Counter[str]
+) -> bool:
+    """
+    Print what became of it all; whether every promise was kept.
+
+    :param leaks: how often payloads were found outside their store, by place.
+    """
     print(memory.table())
     print(table(accounts.values()))
     print(f"{sum(saboteur.done.values())} acts of sabotage, {saboteur.restarts} restarts, seed {plan.seed}:")
     for act, times in sorted(saboteur.done.items()):
         print(f"  {times:4} {act}")
-    all_kept = all(recipe.is_kept(account) for recipe, account in accounts.items())
+    if plan.store and not plan.threshold:
+        print(f"Payloads outside the store: {dict(leaks) or 'none'}")
+    all_kept = not leaks and all(recipe.is_kept(account) for recipe, account in accounts.items())
     print("Every promise was kept." if all_kept else "A PROMISE WAS BROKEN.")
     lost_messages = sum(account.lost for account in accounts.values())
     sound = sum(account.sound_dead_letters for account in accounts.values())
@@ -238,7 +286,9 @@ def announce(plan: Plan, topology: Topology) -> None:
 
 
 @contextmanager
-def running(plan: Plan, topology: Topology, service: Service, home: Path) -> Iterator[LocalAirflow]:
+def running(
+    plan: Plan, topology: Topology, service: Service, home: Path, store: Store | None
+) -> Iterator[LocalAirflow]:
     """The whole of it: Airflow and, beside its processes, the emulator."""
     worked = home / "worked"
     worked.mkdir()
@@ -250,9 +300,11 @@ def running(plan: Plan, topology: Topology, service: Service, home: Path) -> Ite
         "WORKFLOW_CRASH_LEASE_LIMIT": str(plan.lease_limit),
         VARIABLE: str(home / "held"),
         "AIRFLOW__WORKFLOW__OBSERVERS": PATH,
-        **plan.options_of_store(home),
     }
-    os.environ.update(plan.options_of_store(home))  # the account reads the payloads of runs
+    if store:
+        settings = store.settings | {f"{PREFIX}_THRESHOLD": str(plan.threshold)}
+        env |= settings
+        os.environ.update(settings)  # the account reads the payloads of runs
     connections = {"workflow_default": service.connection_json()}
     airflow = topology.airflow(home, dags_folder, connections, env, quick=False)
     state = str(home / "emulator.db")
@@ -274,7 +326,7 @@ def put_steadily(
     for number in range(plan.messages):
         due = number // burst * burst * plan.minutes * 60 / plan.messages
         time.sleep(max(0.0, began_at + due - time.monotonic()))
-        scene.put(recipes[number % len(recipes)], number // len(recipes))
+        scene.put(recipes[number % len(recipes)], number // len(recipes), plan.text_bytes(number))
         saboteur.check()
         memory.sample()
 

@@ -28,6 +28,7 @@ class Account:
     :param dead_letters: those that have a run of the dead-letter DAG.
     :param sound_dead_letters: those of them that no DAG rejects and that end no process.
     :param changed: those whose payload in that run is another one.
+    :param is_same: by message and stored object whether that is its payload: each is read once.
     """
 
     recipe: str
@@ -36,6 +37,7 @@ class Account:
     dead_letters: int = 0
     sound_dead_letters: int = 0
     changed: int = 0
+    is_same: dict[tuple[str, str], bool] = field(default_factory=dict)
     done: Counter[str] = field(default_factory=Counter)
     unfinished: int = 0
     waiting: int = 0
@@ -72,7 +74,7 @@ class Account:
                 continue
             payload = self.payloads[message["id"]]
             self.done.update(ids[_key_of(payload) if once_per_key else message["id"]])
-            self.changed += payload_of(message) != payload
+            self.changed += not self._has_payload(message)
             delay = datetime.fromisoformat(run["queued_at"]).timestamp() - self.put[message["id"]]
             self.longest_delay = max(self.longest_delay, delay)
 
@@ -91,6 +93,13 @@ class Account:
             is_killer = isinstance(payload, dict) and KILLS in payload
             self.sound_dead_letters += not (is_killer or message["id"].startswith(PREFIX))
             self.changed += message["payload"] != self.payloads[message["id"]]
+
+    def _has_payload(self, message: Json) -> bool:
+        """Whether the message of a run has the payload that was put."""
+        place = message["id"], str(message.get("payload_object"))
+        if "payload_object" not in message or place not in self.is_same:
+            self.is_same[place] = payload_of(message) == self.payloads[message["id"]]
+        return self.is_same[place]
 
     def count_deliveries(self, messages: Iterable[Json]) -> None:
         """Count messages as DAGs were given them, one or more times."""

@@ -13,6 +13,7 @@ EVERY = 10
 """One message of so many is rejected."""
 KILLS = "kills"
 """The key of a payload that ends the process that checks it."""
+MARKER = "this-is-the-name-of-a-customer/"
 PREFIX = "poison-"
 """The target DAGs reject messages whose ids begin so."""
 
@@ -43,11 +44,17 @@ KILLERS_EVERY = 25
 """With killers one message of so many ends the process that checks it."""
 
 
-def message_of(number: int, size: int = 0, *, kills: bool = False) -> tuple[str, Any]:
+def text_of(length: int) -> str:
+    """A text of so many characters, in which ``MARKER`` is looked for."""
+    return (MARKER * (length // len(MARKER) + 1))[:length]
+
+
+def message_of(number: int, size: int = 0, text_bytes: int = 0, *, kills: bool = False) -> tuple[str, Any]:
     """
     Id and payload of the message with this number of a recipe; three of ten repeat the key of another.
 
-    :param size: bytes that it has more, about.
+    :param size: bytes of small values that it has more, about.
+    :param text_bytes: length of a text that it has more.
     :param kills: whether one of 25 ends the process that checks its payload.
     """
     if kills and number % KILLERS_EVERY == KILLERS_EVERY // 2:
@@ -57,6 +64,8 @@ def message_of(number: int, size: int = 0, *, kills: bool = False) -> tuple[str,
         if size:
             # Small values take the most memory for their text.
             payload["values"] = [{"n": value} for value in range(size // 13)]
+        if text_bytes:
+            payload["text"] = text_of(text_bytes)
         return str(uuid.uuid4()), payload
     return f"{PREFIX}{uuid.uuid4()}", PAYLOADS[number // EVERY % len(PAYLOADS)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import requests
 
 from tests.crash.account import Account
-from tests.crash.poison import message_of
+from tests.crash.poison import message_of, text_of
 from tests.crash.recipes import Recipe
 from tests.crash.service import Service
 from tools.airflow_api import AirflowAPIError
@@ -36,12 +36,16 @@ class Scene:
     size: int = 0
     kills: bool = False
 
-    def put(self, recipe: Recipe, number: int) -> None:
-        """Put a message; its time is that of the first attempt."""
+    def put(self, recipe: Recipe, number: int, text_bytes: int = 0) -> None:
+        """
+        Put a message; its time is that of the first attempt.
+
+        :param text_bytes: length of the text in its payload.
+        """
         message_id, payload = (
-            message_of(number, self.size, kills=self.kills and recipe.checks)
+            message_of(number, self.size, text_bytes, kills=self.kills and recipe.checks)
             if recipe.dead_letter_dag_id
-            else (str(uuid.uuid4()), {"number": number})
+            else (str(uuid.uuid4()), {"number": number, "text": text_of(text_bytes)})
         )
         account = self.accounts[recipe]
         account.put[message_id], account.payloads[message_id] = time.time(), payload
@@ -74,7 +78,7 @@ class Scene:
         return {recipe: self._count(recipe, account) for recipe, account in self.accounts.items()}
 
     def _count(self, recipe: Recipe, account: Account) -> Account:
-        now = Account(account.recipe, account.put, account.payloads)
+        now = Account(account.recipe, account.put, account.payloads, is_same=account.is_same)
         recipe.count(now, self.airflow.api, self.worked)
         if recipe.dead_letter_dag_id is not None:
             now.count_dead_letters(self.airflow.api.dag_runs(recipe.dead_letter_dag_id))

@@ -37,6 +37,7 @@ LONG = (
     "test_examples",
     "test_distribution",
     "test_secrets_at_debug",
+    "test_payload_store",
     "test_screenshots",
     "test_tutorial",
     "test_testing_example",
@@ -180,14 +181,19 @@ def inbox(emulator: EmulatorServer, request: pytest.FixtureRequest) -> Inbox:
     return open_inbox(emulator, request.node)
 
 
-@pytest.fixture
-def bucket(object_storage: ObjectStorage | None) -> Iterator[Bucket]:
-    """A bucket of the test's own, to which the connection ``aws_test`` of the shared Airflow leads."""
+def new_bucket(object_storage: ObjectStorage | None) -> Iterator[Bucket]:
+    """A bucket, deleted in the end; a test that cannot have one is skipped."""
     if object_storage is None:
         pytest.skip(f"{S3_VARIABLE} names no S3 API (python -m tools.s3_api starts one)")
     bucket = object_storage.create_bucket()
     yield bucket
     bucket.delete()
+
+
+@pytest.fixture
+def bucket(object_storage: ObjectStorage | None) -> Iterator[Bucket]:
+    """A bucket of the test's own, to which the connection ``aws_test`` of the shared Airflow leads."""
+    yield from new_bucket(object_storage)
 
 
 # Tests that run together
