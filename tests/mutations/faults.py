@@ -194,6 +194,26 @@ FAULTS = OF_DISPATCH + faults(
                 "time.thread_time()", "time.monotonic()"
             ),
         },
+        "PayloadStore.with_reference": {
+            "start the run of a payload that was not written": dropped("write"),
+            "keep a payload in the conf beside its reference": becomes(
+                '{**message, "payload": None, "payload_object": name, "payload_sha256": digest,'
+                ' "payload_bytes": len(content)}',
+                '{**message, "payload_object": name, "payload_sha256": digest}',
+            ),
+            "name the payload of each message of a key alike": becomes(
+                '_hash_of_id(message["id"])', "_hash_of(inbox_id)"
+            ),
+        },
+        "PayloadStore.text_at": {
+            "take the content of a changed object": never("digest"),
+        },
+        "PayloadStore.read": {
+            "read the object of another message": becomes("_hash_of_id(message_id)", 'match["message"]'),
+        },
+        "Dispatcher._check_targets": {
+            "lease messages while the store cannot be written": dropped("check"),
+        },
         "limited": {
             "let the timer of a check run on": dropped("stop"),
         },
