@@ -166,7 +166,7 @@ class Stage:
 
     def check_one_run_each(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
         """Check that each of these messages, and no other of its inbox, started exactly one run."""
-        run_counts = Counter(_message_id(run["conf"]) for run in self.runs_of(inbox, dag_id))
+        run_counts = Counter(message_id_of(run["conf"]) for run in self.runs_of(inbox, dag_id))
         assert run_counts == Counter(ids)
 
     def wait_until_succeeded(self, inbox: Inbox, ids: list[str], dag_id: str = "target") -> None:
@@ -199,6 +199,6 @@ class Stage:
         return self.airflow.api.wait_until(condition, PATIENCE_SECONDS, description)
 
 
-def _message_id(conf: Json) -> str:
+def message_id_of(conf: Json) -> str:
     """The id of the message that started a run of a target, or of the dead-letter DAG."""
     return str(conf["message_id"] if "message_id" in conf else conf["message"]["id"])

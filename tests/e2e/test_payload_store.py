@@ -25,7 +25,7 @@ from tests.crash.topology import metadata_database
 from tests.e2e.conftest import SETTINGS, new_bucket
 from tests.e2e.object_storage import CONN_ID, PREFIX, Bucket, ObjectStorage
 from tests.e2e.places import Place, decrypted_places, files, holds, of_tasks, places_of_lists, rows
-from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Stage
+from tests.e2e.stage import PATIENCE_SECONDS, Inbox, Stage, message_id_of
 from tools.local_airflow import LocalAirflow
 
 pytestmark = pytest.mark.since(3, 3, "places in which Airflow keeps things")
@@ -108,10 +108,16 @@ class Stored:
     def digests_of(self, name: str, dag_id: str) -> dict[str, str]:
         """What the runs of the messages of an inbox read, by message id."""
         inbox, payloads = self.inboxes[name]
-        self.stage.wait_until_succeeded(inbox, list(payloads), dag_id)
+
+        def have_succeeded() -> bool:
+            runs = self.stage.runs_of(inbox, dag_id)
+            return len(runs) == len(payloads) and {run["state"] for run in runs} == {"success"}
+
+        self.stage.until(have_succeeded, f"{len(payloads)} runs of {dag_id} to succeed")
+        self.stage.check_one_run_each(inbox, list(payloads), dag_id)
         return {
-            message_id: self.stage.airflow.api.xcom(dag_id, inbox.run_id_of(message_id), "digest")
-            for message_id in payloads
+            message_id_of(run["conf"]): self.stage.airflow.api.xcom(dag_id, run["dag_run_id"], "digest")
+            for run in self.stage.runs_of(inbox, dag_id)
         }
 
     def expected(self, name: str) -> dict[str, str]:
@@ -132,7 +138,7 @@ class Stored:
         assert process.stdout.count("== 0") == len(COMMANDS), process.stdout + process.stderr
         yield "said: commands", (process.stdout + process.stderr).encode()
         headers = {"Authorization": f"Bearer {self.stage.airflow.api.token()}"}
-        for path in ("inboxes", *(f"inboxes/stored-{name}/messages" for name in WAYS)):
+        for path in ("inboxes", *(f"inboxes/{inbox.id}/messages" for inbox, _ in self.inboxes.values())):
             url = f"{self.stage.airflow.url}/workflow/api/connections/workflow_default/{path}"
             answer = requests.get(url, headers=headers, timeout=PATIENCE_SECONDS)
             assert answer.status_code == 200, answer.text
@@ -249,7 +255,8 @@ def test_nothing_of_a_payload_is_in_the_database_in_logs_or_on_pages(places):
 
 
 def test_what_is_written_anywhere_is_found(stored, places):
-    name = next(name for name in stored.objects() if name != CHECK_NAME)
+    inbox, _ = stored.inboxes["decorated"]
+    name = next(name for name in stored.objects() if name.startswith(inbox.id))
     looked_at = {
         "dag_run.conf": name,
         "*.rendered_fields": "payload_sha256",

@@ -84,7 +84,7 @@ if airflow_release() >= (3, 3):
     with DAG("stored_receiver", schedule=None, default_args=RETRIES):
 
         @task
-        def digests(lease):
-            return [digest_of(payload_of(message)) for message in lease["messages"]]
+        def digests(messages):
+            return [digest_of(payload_of(message)) for message in messages]
 
         digests(WorkflowInboxSensor(task_id="receive", inbox="stored-receiver", **DEFERRED).output)
