@@ -416,11 +416,11 @@ def _too_large(call: Call[Any], settings: Settings) -> TransportError:
     text = f"{call.name}: the answer is larger than {call.limit:,} bytes"
     if call.json is None or "lease_limit" not in call.json:
         return TransportError(text, sent=True, permanent=True)
-    limit = call.json["lease_limit"]
-    _fitting[settings.base_url, call.path] = fewer = max(1, limit // 2)
+    # One message fits; how many more do is unknown, and a second lease like this would cost a delivery too.
+    _fitting[settings.base_url, call.path] = 1
     error = TransportError(
-        f"{text}, so its messages are redelivered when their lease ends; this process leases at most"
-        f" {fewer} messages next. Lower lease_limit, which was {limit}",
+        f"{text}, so its messages are redelivered when their lease ends, and the next lease has one message."
+        f" Lower lease_limit, which was {call.json['lease_limit']}",
         sent=True,
     )
     error.fix = "lower lease_limit"

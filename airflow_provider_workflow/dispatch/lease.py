@@ -17,7 +17,8 @@ from airflow_provider_workflow.client.errors import (
     TransportError,
     WorkflowError,
 )
-from airflow_provider_workflow.dispatch.delivery import Delivery
+from airflow_provider_workflow.client.inboxes import first_messages
+from airflow_provider_workflow.dispatch.delivery import Delivery, delivery_count
 from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import SourceError, problem_of
 from airflow_provider_workflow.text import escaped
@@ -204,6 +205,21 @@ def lease_once(
         text += ", which leaves no time to use it. Increase lease_seconds"
         raise TransportError(text, sent=True, permanent=True)
     return lease
+
+
+def has_redelivered(hook: WorkflowHook, inbox_id: str) -> bool:
+    """
+    Whether a message that can be leased was delivered before.
+
+    That lease may have been too large to be read, or for the memory of its worker. A process that knows no
+    earlier answer of the inbox must not lease as much again.
+
+    :raises WorkflowError: the messages cannot be listed.
+    """
+    messages, _ = hook.client.run(first_messages, inbox_id, 1)
+    return any(
+        message.get("status") == "available" and (delivery_count(message) or 0) > 0 for message in messages
+    )
 
 
 def check_source(inbox_id: str, conn_id: str, inbox: Mapping[str, Any]) -> None:

@@ -90,6 +90,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
     """The outcomes of messages so far, once the task runs."""
     _failed_polls = 0
     _has_waited = False
+    _has_leased = False
     _least_interval: float = 0
     _requested_wait: float = 0
     _paused: SourceProblem | None = None
@@ -448,12 +449,15 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
     def _lease(self, attempt: int) -> HeldLease | None:
         from airflow_provider_workflow.client.errors import WorkflowError
-        from airflow_provider_workflow.dispatch.lease import lease_once
+        from airflow_provider_workflow.dispatch.lease import has_redelivered, lease_once
 
         try:
             inbox_id = self.hook.inbox_id(self.inbox)
-            count, seconds = self.limits.of_returned(attempt), self.limits.lease_seconds
-            lease = lease_once(self.hook, inbox_id, count, seconds, margin=0)
+            count = self.limits.of_returned(attempt)
+            if count > 1 and not self._has_leased and has_redelivered(self.hook, inbox_id):
+                count = 1
+            lease = lease_once(self.hook, inbox_id, count, self.limits.lease_seconds, margin=0)
+            self._has_leased = True
         except SourceError:
             self._report_quarantined(inbox_id)
             raise

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowRescheduleException
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
+from airflow_provider_workflow.client import exchange
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
@@ -42,6 +43,45 @@ def test_each_failed_try_halves_the_lease_of_messages_that_are_returned(
     task(bench).execute()
 
     assert [deferral.trigger.lease_limit, bench.lease_sizes[-1]] == sizes
+
+
+LARGE = "x" * 20_000_000
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_messages_of_a_lease_that_was_too_large_are_returned_one_by_one_on_the_next_delivery(
+    bench: Workbench, pauses: FakeClock, deferrable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put("a", "b", "c", "d", payload={"text": LARGE})
+
+    def poll(wait: Task) -> Any:
+        # Each poll has a process of its own, which knows nothing of earlier answers.
+        monkeypatch.setattr(exchange, "_fitting", {})
+        try:
+            return wait.execute()
+        except AirflowRescheduleException:
+            return None
+
+    more = {} if deferrable else {"mode": "reschedule"}
+    received = []
+    for _ in range(8):
+        value = poll(task(bench, acknowledge="manual", deferrable=deferrable, **more))
+        if isinstance(value, dict):
+            received += ids(value["messages"])
+            bench.hook.acknowledge_messages(value["inbox_id"], value["lease_id"])
+        bench.service.store.messages.expire(bench.inbox_id)
+
+    assert sorted(received) == ["a", "b", "c", "d"]
+    assert bench.lease_sizes[0] == 100
+    assert set(bench.lease_sizes[1:5]) == {1}
+
+
+def test_a_listing_that_fails_leases_nothing(bench: Workbench) -> None:
+    bench.put("a")
+    bench.service.fault("status", operation="list_messages", status=503, times=5)
+
+    assert isinstance(task(bench, acknowledge="manual").execute(), TaskDeferred)
+    assert bench.lease_sizes == []
 
 
 @acknowledges
