@@ -20,6 +20,7 @@ from benchmarks import plots
 from benchmarks.results import Row, table, write_json
 from benchmarks.servers import RABBITMQ_VARIABLE, check_servers
 from tests.crash.topology import POSTGRES_VARIABLE, REDIS_VARIABLE
+from tools.evidence import print_result
 
 SCALE, PEERS = "scale", "peers"
 NAMES = ("parse", "client", "throughput", "payloads", "latency", "waiting", "growth", "rendering", "page")
@@ -61,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Drawn: {', '.join(map(str, files)) or 'nothing, as nothing of it has a plot'}.")
     if failures:
         print(f"Failed: {', '.join(failures)}.")
+    rows = [row for measured in rows_by_benchmark.values() for row in measured]
+    # Times are comparable within one run only, which its table shows; counts are what they are.
+    counts = [f"{row.what}: {row.ours}" for row in rows if row.unit == "messages"]
+    what = f"{'quick, ' if options.quick else ''}{', '.join(rows_by_benchmark) or 'nothing'}"
+    print_result("; ".join([f"{len(rows)} figures of {what}", *counts]))
     return 1 if failures else 0
 
 

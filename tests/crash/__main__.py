@@ -43,7 +43,7 @@ from tests.crash.store import PREFIX, Store, store_of
 from tests.crash.targets import are_whole
 from tests.crash.topology import HEALING, Topology, exit_code
 from tests.e2e.places import files, rows
-from tools.evidence import record
+from tools.evidence import print_result
 from tools.local_airflow import LocalAirflow
 
 UNDISTURBED_SECONDS = 120.0
@@ -206,7 +206,7 @@ def crash(plan: Plan, topology: Topology, home: Path) -> bool:
             saboteur.check()
         accounts = scene.current_accounts()
         leaks = places_with_payloads(airflow) if plan.store and not plan.threshold else Counter()
-    return report(plan, accounts, saboteur, memory, leaks)
+    return report(plan, topology, accounts, saboteur, memory, leaks)
 
 
 def places_with_payloads(airflow: LocalAirflow) -> Counter[str]:
@@ -247,7 +247,12 @@ class Traffic:
 
 
 def report(
-    plan: Plan, accounts: dict[Recipe, Account], saboteur: Saboteur, memory: Memory, leaks: Counter[str]
+    plan: Plan,
+    topology: Topology,
+    accounts: dict[Recipe, Account],
+    saboteur: Saboteur,
+    memory: Memory,
+    leaks: Counter[str],
 ) -> bool:
     """
     Print what became of it all; whether every promise was kept.
@@ -261,7 +266,8 @@ def report(
         print(f"  {times:4} {act}")
     if plan.store and not plan.threshold:
         print(f"Payloads outside the store: {dict(leaks) or 'none'}")
-    all_kept = not leaks and all(recipe.is_kept(account) for recipe, account in accounts.items())
+    broken = [recipe.name for recipe, account in accounts.items() if not recipe.is_kept(account)]
+    all_kept = not leaks and not broken
     print("Every promise was kept." if all_kept else "A PROMISE WAS BROKEN.")
     lost_messages = sum(account.lost for account in accounts.values())
     sound = sum(account.sound_dead_letters for account in accounts.values())
@@ -269,8 +275,11 @@ def report(
     message_count = sum(len(account.put) for account in accounts.values())
     acts = f"{saboteur.kills} kills of processes that held messages, among {saboteur.done.total()} acts"
     losses = f"{lost_messages} lost, {twice} twice, {sound} sound ones dead letters"
-    result = f"{message_count} messages, {acts}: {losses}"
-    record("crash test", f"{result}. MB, first and last third: {memory.summary()}", plan.command)
+    print_result(
+        f"{message_count} messages over {len(accounts)} recipes, {acts}: {losses};"
+        f" broken recipes: {', '.join(broken) or 'none'}; {topology.name};"
+        f" as {plan.command}; MB, first and last third: {memory.summary()}"
+    )
     return all_kept
 
 

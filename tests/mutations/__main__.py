@@ -24,7 +24,7 @@ from tests.mutations.faults import FAULTS
 from tests.mutations.forks import Forks, Outcome
 from tests.mutations.operators import generated
 from tests.mutations.seeded import PACKAGE
-from tools.evidence import record
+from tools.evidence import print_result
 
 COUNT = 200
 """Of all faults; those without a name of their own are made with operators."""
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if exit_code := pytest.main(arguments_of_pytest, plugins=[forks]):
             return int(exit_code)
     options.json.write_text(json.dumps([asdict(outcome) for outcome in forks.outcomes], indent=1))
-    return report(forks.outcomes)
+    return report(forks.outcomes, forks.left_out)
 
 
 def all_faults() -> list[Fault]:
@@ -65,8 +65,12 @@ def all_faults() -> list[Fault]:
     return [*FAULTS, *generated(PACKAGE, COUNT - len(FAULTS))]
 
 
-def report(outcomes: Sequence[Outcome]) -> int:
-    """Print the score of each room and what was not noticed; return the exit code."""
+def report(outcomes: Sequence[Outcome], left_out: Sequence[str]) -> int:
+    """
+    Print the score of each room and what was not noticed; return the exit code.
+
+    :param left_out: tests that were not asked, as they fail without a fault.
+    """
     total: Counter[str] = Counter()
     noticed_faults: Counter[str] = Counter()
     for outcome in outcomes:
@@ -77,10 +81,10 @@ def report(outcomes: Sequence[Outcome]) -> int:
     for outcome in outcomes:
         if not outcome.is_noticed:
             print(f"not noticed: {outcome.name} ({outcome.ran} tests)")
-    print(f"{noticed_faults.total()} of {total.total()} faults were noticed")
     rooms = ", ".join(f"{room} {noticed_faults[room]}/{total[room]}" for room in sorted(total))
-    record(
-        "seeded faults noticed", f"{noticed_faults.total()} of {total.total()} ({rooms})", "make mutations"
+    print_result(
+        f"{noticed_faults.total()} of {total.total()} faults were noticed: {rooms};"
+        f" tests that fail without a fault: {', '.join(left_out) or 'none'}"
     )
     is_enough = (
         noticed_faults["dispatch"] == total["dispatch"] and noticed_faults.total() >= REQUIRED * total.total()

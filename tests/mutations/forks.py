@@ -67,6 +67,8 @@ class Forks:
         self._workers = workers
         self._first_only = first_only
         self.outcomes: list[Outcome] = []
+        self.left_out: list[str] = []
+        """Tests that fail without a fault."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -111,6 +113,7 @@ class Forks:
         if (answer := fork.answer()) is None:
             raise session.Interrupted("The tests did not end without a fault.")
         failed, tests_by_function = answer
+        self.left_out = failed
         for test in failed:
             print(f"fails without a fault: {test}", file=sys.stderr)
         return {

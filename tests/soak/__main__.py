@@ -19,7 +19,7 @@ from tests.soak.recipes import IDLE, RECIPES
 from tests.soak.report import rows_of, table, warnings_of_unclosed
 from tests.soak.sampling import Sampler
 from tests.soak.scene import TOKEN_SECONDS, USER_TOKEN_SECONDS, SoakScene, running
-from tools.evidence import record
+from tools.evidence import print_result
 
 START_SECONDS = 180.0
 """How long the first message of each recipe may take."""
@@ -75,9 +75,13 @@ def soak(seconds: float, rate: float, topology: Topology, home: Path) -> bool:
     all_kept = all(recipe.is_kept(account_of_recipe) for recipe, account_of_recipe in accounts.items())
     print("Nothing grows." if steady else "SOMETHING GROWS.")
     print("Every message had its one run." if all_kept else "A MESSAGE WAS LOST, OR WORKED ON TWICE.")
+    messages = sum(len(account_of_recipe.put) for account_of_recipe in accounts.values())
+    lost = sum(account_of_recipe.lost for account_of_recipe in accounts.values())
     growth = "nothing grows" if steady else "something grows"
-    result = f"{seconds / 60:g} minutes: {len(alarms)} false alarms, {growth}"
-    record("soak", result, f"make soak MINUTES={seconds / 60:g} RATE={rate:g}")
+    print_result(
+        f"{seconds / 60:g} minutes, {messages} messages: {lost} lost, {len(alarms)} false alarms, {growth};"
+        f" {topology.name}"
+    )
     return steady and all_kept and not alarms
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.crash.__main__ import Plan, report
 from tests.crash.account import Account
 from tests.crash.recipes import Recipe, work_done
+from tests.crash.topology import Topology
 
 
 def account(*ids: str) -> Account:
@@ -46,6 +51,22 @@ def test_what_breaks_the_promise_is_counted(ids, runs, counts):
     assert {name: getattr(totals, name) for name in counts} == counts
     assert not recipe().is_kept(totals)
     assert recipe(once=False).is_kept(totals) is (counts == {"lost": 0, "duplicates": 1})
+
+
+@pytest.mark.parametrize(("runs", "broken"), [([run_of("a")], "none"), ([run_of("a", n=2)], "listen")])
+def test_the_result_names_the_recipes_that_broke_their_promise_and_where_it_was_tried(
+    runs: list[dict[str, Any]], broken: str, capsys: pytest.CaptureFixture[str]
+):
+    totals = account("a")
+    totals.count_runs(runs)
+    saboteur: Any = SimpleNamespace(done=Counter({"kill a worker": 3}), restarts=3, seed=1, kills=2)
+    memory: Any = SimpleNamespace(table=str, summary=lambda: "worker 1 to 1")
+    plan, topology = Plan(messages=1, minutes=4, seed=1, kills=2), Topology("Celery", {})
+
+    assert report(plan, topology, {recipe(): totals}, saboteur, memory, Counter()) is (broken == "none")
+    (result,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Result: ")]
+    assert f"0 lost, 0 twice, 0 sound ones dead letters; broken recipes: {broken}; Celery;" in result
+    assert "; as make crash-test MESSAGES=1 MINUTES=4 SEED=1 KILLS=2; MB" in result
 
 
 def test_each_delivery_to_a_dag_counts():

@@ -104,7 +104,7 @@ def test_an_acknowledgement_before_the_call_is_noticed() -> None:
 
 def test_the_program_ends_with_0_if_all_rules_hold(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "3", "--workers", "0"]) == 0
-    assert capsys.readouterr().out.startswith("0 of 3 histories broke a rule")
+    assert "\nResult: 0 of 3 histories, from seed 0 on, broke a rule (Airflow " in capsys.readouterr().out
 
 
 def test_the_program_shows_a_history_that_breaks_a_rule_and_how_to_play_it(
@@ -115,4 +115,4 @@ def test_the_program_shows_a_history_that_breaks_a_rule_and_how_to_play_it(
 
     output = capsys.readouterr().out
     assert "Play it again: make simulate SEED=" in output
-    assert "of 20 histories broke a rule" in output
+    assert " of 20 histories, from seed " in output
