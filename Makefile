@@ -183,8 +183,9 @@ sbom: $(SBOM)/.installed ## Write the SBOM of the sdist in DIST=dist, with all t
 evidence: setup ## Measure all that a release needs, in hours: docs/evidence.md (ONLY="words" measures these again)
 	$(BIN)/python -m tools.evidence $(ONLY)
 
-release: setup ## Prepare the release VERSION=x.y.z in this repository; no remote is changed
+release: setup $(SBOM)/.installed ## Prepare the release VERSION=x.y.z in this repository, and its SBOM; no remote is changed
 	$(BIN)/python -m tools.release $(VERSION) --to $(DIST)
+	$(MAKE) sbom
 
 clean: ## Remove what the others left, except .venv, .venv-bench and .venv-sbom
 	rm -rf .bench .coverage .demo .matrix .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \

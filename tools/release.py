@@ -1,10 +1,11 @@
 """
 ``make release VERSION=x.y.z``: prepare a release in this repository, and change no remote.
 
-Everything is done in a temporary working tree of the current commit: version and changelog are changed and
-committed there, sdist and wheel are built twice and compared, and checked as a package index checks them.
-Only if all of this succeeds, ``dist`` gets the files and the current branch the commit. What remains to be
-done, the tag and the push, is printed.
+The rows of ``docs/evidence.md`` must show that the code of the current commit holds. Everything else is done
+in a temporary working tree of that commit: version and changelog are changed and committed there, sdist and
+wheel are built twice and compared, and checked as a package index checks them. Only if all of this succeeds,
+``dist`` gets the files and the current branch the commit. What remains to be done, the tag and the push, is
+printed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+
+from tools import evidence
 
 PACKAGE = "airflow_provider_workflow"
 VERSION_FILE = f"{PACKAGE}/__init__.py"
@@ -91,6 +94,8 @@ def commit_version(tree: Path, version: str) -> str:
     """
     Set version and changelog of a working tree, keep what this version stores in databases, and commit.
 
+    The evidence says how many commits of documentation it is behind.
+
     :return: the id of the commit.
     :raises ReleaseError: it cannot be the next version, or the changelog is not as expected.
     """
@@ -98,6 +103,7 @@ def commit_version(tree: Path, version: str) -> str:
         raise ReleaseError(f"VERSION must be of the form 1.2.3 or 1.2.3rc1, not {version!r}.")
     if run("git", "tag", "--list", f"v{version}", cwd=tree):
         raise ReleaseError(f"The tag v{version} exists. Choose a later version.")
+    evidence.write(tree, evidence.read(tree))
     # It rejects a version that is not later than the current one.
     run(sys.executable, "-m", "hatchling", "version", version, cwd=tree)
     changelog = tree / CHANGELOG
@@ -137,11 +143,13 @@ def prepare(repository: Path, version: str, to: Path) -> None:
     Prepare a release: see the beginning of this module.
 
     :param version: such as ``1.2.3`` or ``1.2.3rc1``.
-    :param to: folder that gets sdist and wheel.
+    :param to: folder that gets sdist and wheel, in place of what it has.
     :raises ReleaseError: a check failed; then nothing was changed.
     """
     if changes := run("git", "status", "--porcelain", cwd=repository):
         raise ReleaseError(f"Commit, stash or remove these files first:\n{changes}")
+    if faults := evidence.faults(repository):
+        raise ReleaseError("\n".join([f"{evidence.PAGE} lacks these (make evidence):", *faults]))
     with working_tree(repository) as tree, tempfile.TemporaryDirectory(prefix="release-") as folder:
         dist = Path(folder) / "dist"
         commit = commit_version(tree, version)
@@ -152,7 +160,8 @@ def prepare(repository: Path, version: str, to: Path) -> None:
         print("two builds in two folders are identical")
         run(sys.executable, "-m", "twine", "check", "--strict", *sorted(dist.iterdir()), cwd=tree)
         run("git", "merge", "--quiet", "--ff-only", commit, cwd=repository)
-        shutil.copytree(dist, to, dirs_exist_ok=True)
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(dist, to)
     for name, digest in built.items():
         print(f"{digest}  {to.name}/{name}")
 

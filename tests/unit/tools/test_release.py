@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import release
+from tools import evidence, release
 from tools.release import ReleaseError
 
 PYPROJECT = """
@@ -57,6 +57,8 @@ def repository(tmp_path: Path) -> Path:
         release.STORED_FORMS: "{}\n",
         "pyproject.toml": PYPROJECT,
         "README.md": "A project.\n",
+        "Makefile": "MATRIX ?= 3.3:3.11\n",
+        evidence.PAGE: "# Evidence\n\n| check |\n",
         ".gitignore": "/dist/\n",
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -64,8 +66,21 @@ def repository(tmp_path: Path) -> Path:
     git(root, "init", "--quiet", "--initial-branch", "main")
     git(root, "remote", "add", "origin", str(origin))
     commit(root)
+    show(root)
     git(root, "push", "--quiet", "origin", "main")
     return root
+
+
+def show(repository: Path, without: str = "nothing") -> None:
+    """Commit rows that show that the code of the current commit holds."""
+    head = git(repository, "rev-parse", "HEAD")
+    rows = {
+        check.command: evidence.Row(evidence.KEPT, "seen", head, "2026-11-29")
+        for check in evidence.checks(repository)
+        if without not in check.command
+    }
+    evidence.write(repository, rows)
+    commit(repository)
 
 
 def commit(repository: Path) -> None:
@@ -90,9 +105,13 @@ def test_a_release_has_its_version_and_its_changes_in_one_commit(repository: Pat
     prepare(repository)
 
     assert git(repository, "log", "-2", "--format=%s").splitlines() == ["Release 0.2.0", "A change"]
+    assert f"| commits behind {git(repository, 'rev-parse', '--short=10', 'HEAD~1')} |" in (
+        (repository / evidence.PAGE).read_text()
+    )
     assert git(repository, "diff", "--name-only", "HEAD~1").splitlines() == [
         release.CHANGELOG,
         release.VERSION_FILE,
+        evidence.PAGE,
         "tests/unit/stored/0.2.0.json",
     ]
     assert (repository / release.VERSION_FILE).read_text() == '__version__ = "0.2.0"\n'
@@ -126,9 +145,44 @@ def test_a_failed_check_changes_nothing(
         (repository / name).write_text(content)
     if files and "new.py" not in files:
         commit(repository)
+        show(repository)
     git(repository, "tag", "v0.3.0")
     before = state_of(repository)
 
     with pytest.raises(ReleaseError, match=text):
         prepare(repository, version)
     assert state_of(repository) == before
+
+
+@pytest.mark.parametrize(
+    ("without", "text"),
+    [
+        ("soak", r"lacks these \(make evidence\):\nmake soak .*: not measured$"),
+        (
+            "nothing",
+            r"lacks these \(make evidence\):\nmake simulate .*: 1 files of code differ from \w+, such as pkg",
+        ),
+    ],
+)
+def test_a_release_needs_every_row_of_the_evidence_and_of_its_own_code(
+    repository: Path, without: str, text: str
+) -> None:
+    show(repository, without)
+    (repository / ("README.md" if without == "soak" else "pkg.py")).write_text("changed")
+    commit(repository)
+    before = state_of(repository)
+
+    with pytest.raises(ReleaseError, match=text):
+        prepare(repository)
+    assert state_of(repository) == before
+
+
+def test_what_an_earlier_release_left_in_its_folder_is_removed(repository: Path) -> None:
+    (repository / "dist").mkdir()
+    (repository / "dist/airflow_provider_workflow-0.1.0.tar.gz").touch()
+    prepare(repository)
+
+    assert sorted(path.name for path in (repository / "dist").iterdir()) == [
+        "airflow_provider_workflow-0.2.0-py3-none-any.whl",
+        "airflow_provider_workflow-0.2.0.tar.gz",
+    ]
