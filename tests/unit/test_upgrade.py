@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX, run_id_of
+from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, KEY_PREFIX, RUN_ID_PREFIX, run_id_of
 from airflow_provider_workflow.triggers.event import WorkflowInboxEventTrigger
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.sensors.tasks import Task
@@ -84,6 +84,10 @@ def test_what_is_stored_now_is_what_the_file_of_the_next_release_has(bench: Work
 
 SAFE, UNSAFE = "0195f3a0-0000-7000-8000-000000000001", "a b"
 UNSAFE_DIGEST = "a72446e4ec4ec340eea56b04fd5394608009cfebaa3c7cdd6a7a412a557c861b"
+KEY, KEY_DIGEST = (
+    '["payload.order_id", "A-1"]',
+    "38df943dacfa6ea7bec068149bf1de00ba7420d80bf69ff0911749175c0a7a99",
+)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +97,14 @@ UNSAFE_DIGEST = "a72446e4ec4ec340eea56b04fd5394608009cfebaa3c7cdd6a7a412a557c861
         (SAFE, DEAD_LETTER_PREFIX, f"workflow__dead__{SAFE}__73156baca3657d24"),
         (UNSAFE, RUN_ID_PREFIX, f"workflow__{UNSAFE_DIGEST}"),
         (UNSAFE, DEAD_LETTER_PREFIX, f"workflow__dead__{UNSAFE_DIGEST}"),
+        (KEY, KEY_PREFIX, f"workflow__key__{KEY_DIGEST}"),
     ],
 )
 def test_a_message_that_an_earlier_version_started_finds_its_run(
     message_id: str, prefix: str, run_id: str
 ) -> None:
-    """The ids that 0.2.0 gave; with another one the message would start a second run."""
+    """
+    The ids that 0.2.0 gave, and for a business key those of the first version whose ids include the
+    expression. With another one the message, or the key, would start a second run.
+    """
     assert run_id_of(message_id, "3f9c1a52-7d1e-4b53-9a43-0c5d2f6b8e11", prefix) == run_id
