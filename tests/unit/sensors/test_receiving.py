@@ -12,9 +12,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferr
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import SERIALIZATION_KEYS
-from airflow_provider_workflow.client import exchange
 from airflow_provider_workflow.client.errors import WorkflowError
 from airflow_provider_workflow.dispatch.payloads import payload_of
+from airflow_provider_workflow.pytest_plugin import reset
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 from airflow_provider_workflow.source import Alarm
 from tests.unit.fake_clock import FakeClock, nothing
@@ -50,13 +50,13 @@ LARGE = "x" * 20_000_000
 
 @pytest.mark.parametrize("deferrable", [True, False])
 def test_messages_of_a_lease_that_was_too_large_are_returned_one_by_one_on_the_next_delivery(
-    bench: Workbench, pauses: FakeClock, deferrable: bool, monkeypatch: pytest.MonkeyPatch
+    bench: Workbench, pauses: FakeClock, deferrable: bool
 ) -> None:
     bench.put("a", "b", "c", "d", payload={"text": LARGE})
 
     def poll(wait: Task) -> Any:
         # Each poll has a process of its own, which knows nothing of earlier answers.
-        monkeypatch.setattr(exchange, "_fitting", {})
+        reset()
         try:
             return wait.execute()
         except AirflowRescheduleException:
