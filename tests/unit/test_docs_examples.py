@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import yaml
 from airflow.cli.cli_parser import get_parser
-from airflow.models import Connection
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+from airflow.sdk import Connection
 from airflow.sdk.definitions.deadline import DeadlineReference
 from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
