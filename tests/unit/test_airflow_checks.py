@@ -28,6 +28,7 @@ from airflow.triggers.base import BaseTrigger
 import airflow_provider_workflow
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.get_provider_info import get_provider_info
+from tests.system.test_examples import NOT_RUN, RUN
 from tests.unit.documents import DOCS, PAGES, ROOT
 
 PACKAGE = "airflow_provider_workflow"
@@ -117,6 +118,11 @@ def test_each_operator_sensor_and_trigger_has_a_guide_beside_the_reference() -> 
     names = {made.__name__ for made in for_users()} - {"WorkflowInboxDecoratedOperator"}
     assert {name for name in names if f"`{name}" not in guides} == {"WorkflowInboxTrigger"}
     assert "`@task.workflow_inbox" in guides
+
+
+def test_each_example_is_a_system_test() -> None:
+    assert {*RUN, *NOT_RUN} == {path.name for path in (ROOT / "dags_examples").glob("*.py")}
+    assert set(NOT_RUN) & set(RUN) == set()
 
 
 def calls_of_dags(path: Path) -> Iterator[ast.Call]:
