@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e nightly test-matrix test-lowest crash-test soak mutations simulate bench
+.PHONY: help setup test check-format format lint types imports unit unit-slow coverage e2e nightly system test-matrix test-lowest crash-test soak mutations simulate bench
 .PHONY: demo docs screenshots structure dist sbom evidence release clean
 
 help: ## List the targets
@@ -100,6 +100,10 @@ e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=2 proces
 # Random kills, growth of memory, logs at DEBUG, pictures, pages of docs: what takes minutes, and a change seldom breaks.
 nightly: setup ## Run the end-to-end tests that take minutes: kills, soak, tutorial, pictures
 	$(BIN)/python -m pytest $(E2E) -m nightly $(IN_PROCESSES) --durations=0
+
+# Without credentials in the environment they are skipped, and say so.
+system: setup ## Run the examples with a real service, whose credentials the environment has (CONTRIBUTING.md)
+	$(BIN)/python -m pytest tests/system
 
 # For each Airflow its oldest and newest Python, and each Python at least once. Airflow 3.4 is a pre-release: 3.4.0b2. What
 # stands here is claimed, so it has been tried: Python 3.14 has not, and `MATRIX="3.3:3.14 3.4:3.14"` tries it.

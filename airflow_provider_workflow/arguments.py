@@ -44,7 +44,7 @@ class ListenerArguments(DispatchArguments, total=False):
     wake_on_events: bool
     renotify_seconds: float
     """Only with ``listener="notice"``."""
-    deferrable: bool | None
+    deferrable: bool
     """Only with ``listener="sensor"``."""
 
 

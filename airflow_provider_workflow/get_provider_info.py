@@ -8,6 +8,8 @@ from airflow_provider_workflow.config import OPTIONS, SECTION
 
 _PACKAGE = "airflow_provider_workflow"
 _INTEGRATION = "Workflow"
+# Its first part is Documentation of pyproject.toml.
+_SERVICE_PAGE = "https://airflow-provider-workflow.invalid/what-is-the-service.html"
 CONN_TYPE = "workflow"
 HOOK_NAME = "Workflow"
 HIDDEN = ["port", "schema"]
@@ -89,6 +91,9 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-provider-workflow",
         "name": "Workflow",
         "description": "Every trigger inbox message starts exactly one DAG run.",
+        "integrations": [
+            {"integration-name": _INTEGRATION, "external-doc-url": _SERVICE_PAGE, "tags": ["service"]}
+        ],
         "connection-types": [_CONNECTION_TYPE],
         "hooks": [_modules("hooks.workflow")],
         "operators": [

@@ -8,7 +8,7 @@ TEXT = "When an order arrives in the shop, add a row to the spreadsheet"
 
 
 # The param is a field of the form with which the DAG is started by hand.
-@dag(schedule=None, params={"text": TEXT}, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, params={"text": TEXT}, tags=["example", "workflow"], doc_md=__doc__)
 def suggest_workflows():
     # The link "Open workflow editor" on the page of the task leads to the guessed workflow.
     WorkflowGuessOperator(task_id="guess", description="{{ params.text }}", on_rejected="skip")

@@ -9,7 +9,7 @@ from airflow_provider_workflow.decorators.workflow_inbox import MessagesFailed
 log = logging.getLogger(__name__)
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def store_measurements():
     # Called batch after batch until the inbox is empty. A batch is acknowledged after the function returned.
     @task.workflow_inbox(inbox="measurements", batch_size=100)

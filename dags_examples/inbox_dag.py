@@ -9,7 +9,7 @@ from airflow_provider_workflow.decorators import inbox_dag
 log = logging.getLogger(__name__)
 
 
-@inbox_dag(inbox="signups", example={"name": "Ada"})
+@inbox_dag(inbox="signups", example={"name": "Ada"}, tags=["example"])
 @task
 def welcome(message):
     log.info("Welcome, %s", message["payload"]["name"])

@@ -19,7 +19,7 @@ LISTENER: dict[str, Any] = {
 }
 
 
-@dag(**LISTENER, tags=["workflow"], doc_md=__doc__)
+@dag(**LISTENER, tags=["example", "workflow"], doc_md=__doc__)
 def payment_listener():
     WorkflowInboxSensor(
         task_id="start_runs",
@@ -32,7 +32,7 @@ def payment_listener():
     )
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def handle_payment():
     @task
     def handle(dag_run=None):
@@ -41,7 +41,7 @@ def handle_payment():
     handle()
 
 
-@dag(schedule=None, params={"folder": FOLDER}, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, params={"folder": FOLDER}, tags=["example", "workflow"], doc_md=__doc__)
 def dead_payment():
     @task
     def store(params=None, dag_run=None):

@@ -14,7 +14,7 @@ trigger = WorkflowInboxEventTrigger(inbox="alerts")
 alerts = create_asset(inbox="alerts", watchers=[AssetWatcher(name="alerts", trigger=trigger)])
 
 
-@dag(schedule=[alerts], tags=["workflow"], doc_md=__doc__)
+@dag(schedule=[alerts], tags=["example", "workflow"], doc_md=__doc__)
 def on_alerts():
     @task
     def handle(triggering_asset_events=None):

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
     schedule="@continuous",
     max_active_runs=1,
     start_date=datetime(2025, 1, 1),
-    tags=["workflow"],
+    tags=["example", "workflow"],
     doc_md=__doc__,
 )
 def order_listener():
@@ -24,7 +24,7 @@ def order_listener():
 
 
 # No schedule: only the messages start it.
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def handle_order():
     @task
     def handle(dag_run=None):

@@ -9,7 +9,7 @@ from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 log = logging.getLogger(__name__)
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def collect_readings():
     # Without trigger_dag_id the sensor returns the messages of one lease to its own DAG.
     wait = WorkflowInboxSensor(task_id="wait", inbox="readings", deferrable=True)

@@ -16,12 +16,12 @@ deliveries = create_asset(inbox="deliveries", watchers=[AssetWatcher(name="deliv
 
 
 # One run for all events since the last one: it leases all messages, so a second one would find none.
-@dag(schedule=schedule_of(deliveries), max_active_runs=1, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=schedule_of(deliveries), max_active_runs=1, tags=["example", "workflow"], doc_md=__doc__)
 def dispatch_deliveries():
     WorkflowInboxDispatchOperator(task_id="start_runs", inbox="deliveries", trigger_dag_id="handle_delivery")
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def handle_delivery():
     @task
     def handle(dag_run=None):

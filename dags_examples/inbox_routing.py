@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
     schedule="@continuous",
     max_active_runs=1,
     start_date=datetime(2025, 1, 1),
-    tags=["workflow"],
+    tags=["example", "workflow"],
     doc_md=__doc__,
 )
 def event_router():
@@ -34,7 +34,7 @@ def event_router():
 # A loop instead of three functions: these DAGs differ only in their ids.
 for dag_id in ("on_refund", "on_large_payment", "on_event"):
 
-    @dag(dag_id, schedule=None, tags=["workflow"], doc_md=__doc__)
+    @dag(dag_id, schedule=None, tags=["example", "workflow"], doc_md=__doc__)
     def on_message():
         @task
         def handle(dag_run=None):

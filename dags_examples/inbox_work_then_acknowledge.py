@@ -10,7 +10,7 @@ from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 log = logging.getLogger(__name__)
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def work_then_acknowledge():
     wait = WorkflowInboxSensor(
         task_id="wait",

@@ -13,7 +13,7 @@ from airflow_provider_workflow.operators.manage_inbox import (
 log = logging.getLogger(__name__)
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def set_up_tickets():
     # connection_id=... names the account at the app, if it needs one.
     WorkflowEnsureInboxOperator(
@@ -25,7 +25,7 @@ def set_up_tickets():
     )
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def maintain_tickets():
     @task
     def maintain(inbox):

@@ -78,8 +78,9 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         inbox stays empty. In the mode reschedule at least ``[workers] min_heartbeat_interval`` + 5 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
-    :param deferrable: wait in the triggerer; None takes ``[operators] default_deferrable``. Airflow's own
-        ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected with it.
+    :param deferrable: wait in the triggerer; by default what ``[operators] default_deferrable`` says.
+        Airflow's own ``silent_fail`` and ``max_wait`` are for the modes poke and reschedule, and rejected
+        with it.
     """
 
     ON_PAUSED = ("fail", "wait")
@@ -106,13 +107,11 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         poll_interval: float = 5,
         max_poll_interval: float = 60,
         wake_on_events: bool = True,
-        deferrable: bool | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Unpack[DispatchSensorArguments],
     ) -> None:
         if "poke_interval" in kwargs:
             raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
         intervals(poll_interval, max_poll_interval if deferrable else poll_interval)
         super().__init__(
             inbox=inbox,
@@ -123,7 +122,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         )
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = require_bool("wake_on_events", wake_on_events)
-        self.deferrable = deferrable
+        self.deferrable = require_bool("deferrable", deferrable)
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
         self._check_keeps_messages()

@@ -35,6 +35,7 @@ def ship(order_id, price):
     default_args={"retries": 3, "retry_delay": timedelta(seconds=30)},
     params={"rate": 2},
     example={"order_id": "7", "total": 20},
+    tags=["example"],
 )
 def handle_order(message: Message[Order]):
     """Charge an order, then ship it."""

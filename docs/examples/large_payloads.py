@@ -11,6 +11,6 @@ def archive(message):
     return len(document)
 
 
-@inbox_dag(inbox="orders")
+@inbox_dag(inbox="orders", tags=["example"])
 def archive_order(message):
     archive(message)

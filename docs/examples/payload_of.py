@@ -15,6 +15,7 @@ with DAG(
     schedule=None,
     start_date=datetime(2025, 1, 1),
     user_defined_filters={"payload_of": payload_of},
+    tags=["example"],
 ) as dag:
 
     @task

@@ -16,7 +16,7 @@ class Measurement(TypedDict):
     value: float
 
 
-with DAG("store_typed_measurements", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
+with DAG("store_typed_measurements", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as dag:
 
     @workflow_inbox_task(inbox="measurements", batch_size=100)
     def store(messages: list[Message[Measurement]], region: str) -> None:

@@ -20,7 +20,13 @@ def label(message: Message[Order]) -> str:
     return f"{order['number']}: {', '.join(order['items'])}"
 
 
-with DAG("dispatch_orders", schedule="@hourly", start_date=datetime(2025, 1, 1), catchup=False) as dag:
+with DAG(
+    "dispatch_orders",
+    schedule="@hourly",
+    start_date=datetime(2025, 1, 1),
+    catchup=False,
+    tags=["example"],
+) as dag:
     dispatch = WorkflowInboxDispatchOperator(
         task_id="start_runs", inbox="orders", trigger_dag_id="handle_order"
     )
@@ -32,7 +38,7 @@ with DAG("dispatch_orders", schedule="@hourly", start_date=datetime(2025, 1, 1),
 
     report(dispatch.output)
 
-with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1)) as handler:
+with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as handler:
 
     @task
     def handle(dag_run: Any = None) -> str:

@@ -35,6 +35,7 @@ LONG = (
     "test_programs",
     "test_demo",
     "test_examples",
+    "test_system",
     "test_distribution",
     "test_secrets_at_debug",
     "test_payload_store",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_workflow import airflow_internals
+from tests.unit.documents import PAGES
 
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"""(?:attr|patch|object)\([^)]*?["'](?:[\w.]+\.)?(_[a-z]\w*)["'.]""")
@@ -64,6 +65,9 @@ def test_few_modules_import_what_is_private_to_airflow() -> None:
     }
     # For tasks and commands, and for the API server.
     assert {path for path, names in names_by_path.items() if names} == {HERE.name, "plugin/access.py"}
+    page = PAGES["docs/decisions/airflow.md"]
+    private = set().union(*names_by_path.values()) - {"airflow", "airflow.__version__"}
+    assert not [name for name in private if f"`{name}`" not in page and f"`{name}." not in page]
 
 
 def test_the_reserved_keys_are_those_that_this_api_server_rejects() -> None:

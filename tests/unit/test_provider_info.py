@@ -63,20 +63,6 @@ def test_every_name_in_it_can_be_imported() -> None:
         assert pkgutil.resolve_name(name), name
 
 
-FOR_USERS = re.compile(r"Workflow\w+(Operator|Sensor|Trigger)$")
-
-
-@pytest.mark.since(3, 3, "what some modules import")
-@pytest.mark.parametrize("folder", ["operators", "sensors", "triggers"])
-def test_every_module_with_a_class_for_users_is_named(folder: str) -> None:
-    for path in (ROOT / PACKAGE / folder).glob("*.py"):
-        module = f"{PACKAGE}.{folder}.{path.stem}"
-        members = vars(pkgutil.resolve_name(module)).values()
-        own = [member for member in members if getattr(member, "__module__", None) == module]
-        is_for_users = any(isinstance(member, type) and FOR_USERS.match(member.__name__) for member in own)
-        assert (module in ours(INFO[folder])) is is_for_users, module
-
-
 def test_airflow_finds_the_connection_type_with_its_hook() -> None:
     hook = ProvidersManager().hooks["workflow"]
     assert hook is not None

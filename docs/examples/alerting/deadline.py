@@ -19,7 +19,13 @@ late_run = DeadlineAlert(
     callback=AsyncCallback(SmtpNotifier, kwargs={**TO, "subject": "Late: {{ dag_run.dag_run_id }}"}),
 )
 
-with DAG("handle_parcel", schedule=None, start_date=datetime(2025, 1, 1), deadline=late_run) as handler:
+with DAG(
+    "handle_parcel",
+    schedule=None,
+    start_date=datetime(2025, 1, 1),
+    deadline=late_run,
+    tags=["example"],
+) as handler:
 
     @task
     def handle(dag_run=None):
@@ -33,6 +39,7 @@ with DAG(
     start_date=datetime(2025, 1, 1),
     catchup=False,
     max_active_runs=1,
+    tags=["example"],
 ) as watch:
 
     @task(on_failure_callback=SmtpNotifier(**TO, subject="Parcels wait for too long, or the check failed"))

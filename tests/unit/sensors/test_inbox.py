@@ -25,6 +25,7 @@ from airflow_provider_workflow.dispatch.run_errors import TargetError
 from airflow_provider_workflow.source import Alarm
 from tests.unit.fake_clock import FakeClock, nothing
 from tests.unit.fakes import api_error
+from tests.unit.loading import modules_of
 from tests.unit.sensors.tasks import POLL, Task, message_ids, sensor
 from tests.unit.workbench import INBOX, TaskTimeout, Workbench
 
@@ -220,17 +221,21 @@ def test_before_airflow_3_3_auto_is_refused_with_both_ways_out(release: Callable
     assert sensor().acknowledge is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configured", [True, False])
-def test_deferrable_is_airflows_default_at_construction(
-    monkeypatch: pytest.MonkeyPatch, configured: bool
-) -> None:
-    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(configured))
-    operator = sensor(deferrable=None)
-    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(not configured))
+def test_whether_a_sensor_waits_in_the_triggerer_is_airflows_default(configured: bool) -> None:
+    modules_of(
+        f"import os; os.environ['AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE'] = {str(configured)!r}\n"
+        "from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor\n"
+        "sensor = WorkflowInboxSensor(task_id='t', inbox='orders', trigger_dag_id='handle')\n"
+        f"assert sensor.deferrable is {configured}"
+    )
 
-    assert operator.deferrable is configured
-    assert sensor(deferrable=True).deferrable is True
-    assert sensor(deferrable=False).deferrable is False
+
+@pytest.mark.parametrize("value", [None, "False"])
+def test_whether_a_sensor_waits_in_the_triggerer_is_true_or_false(value: Any) -> None:
+    with pytest.raises(ValueError, match="deferrable must be True or False"):
+        sensor(deferrable=value)
 
 
 def test_the_poll_interval_is_the_interval_of_the_other_modes() -> None:

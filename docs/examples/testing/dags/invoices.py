@@ -7,7 +7,7 @@ from airflow.sdk import DAG, task
 from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator
 from airflow_provider_workflow.sensors.inbox import WorkflowInboxSensor
 
-with DAG("invoices", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
+with DAG("invoices", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as dag:
     wait = WorkflowInboxSensor(
         task_id="wait",
         inbox="invoices",

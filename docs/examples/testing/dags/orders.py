@@ -6,10 +6,10 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 
-with DAG("dispatch_orders", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
+with DAG("dispatch_orders", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as dag:
     WorkflowInboxDispatchOperator(task_id="start_runs", inbox="orders", trigger_dag_id="price_order")
 
-with DAG("price_order", schedule=None, start_date=datetime(2025, 1, 1)) as handler:
+with DAG("price_order", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as handler:
 
     @task
     def price(dag_run=None):
