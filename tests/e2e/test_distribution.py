@@ -73,10 +73,8 @@ def test_the_wheel_holds_the_package_its_licence_and_nothing_else(dist: Path) ->
     with zipfile.ZipFile(dist / f"{PACKAGE}-{__version__}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
     metadata = {f"{PACKAGE}-{__version__}.dist-info/{name}" for name in METADATA}
-    examples = {
-        path.replace("dags_examples", f"{PACKAGE}/example_dags")
-        for path in files_of_repository("dags_examples")
-    }
+    # Not ``example_dags``: Airflow would load them, and one could replace a user's DAG with the same id.
+    examples = {f"{PACKAGE}/{path}" for path in files_of_repository("dags_examples")}
     assert names == metadata | files_of_repository(PACKAGE) | examples
     assert f"{PACKAGE}/py.typed" in names
 

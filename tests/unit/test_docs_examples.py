@@ -263,8 +263,6 @@ def test_compose_gives_every_process_the_connection_and_a_key(monkeypatch: pytes
     assert set(services) == {*processes, "airflow-worker", "airflow-init", "airflow-cli"}
     variables = {VARIABLE: VARIABLE, "AIRFLOW__CORE__FERNET_KEY": "AIRFLOW_FERNET_KEY"}
     expected = {name: f"${{{variable}:?is missing in the file .env}}" for name, variable in variables.items()}
-    # Airflow's own compose file switches the examples on.
-    expected["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     assert all(service["environment"] == expected for service in services.values())
     assert set(variables.values()) < set(variables_of("compose.env"))
     connection = Connection.from_json(variables_of("compose.env")[VARIABLE])
@@ -303,10 +301,6 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
 def test_airflow_has_the_command_of_each_unit(process: str) -> None:
     (command,) = re.findall(r"^ExecStart=\S+/airflow (.+)$", UNIT.read_text(), re.MULTILINE)
     assert get_parser().parse_args(shlex.split(command.replace("%i", process))).subcommand == process
-
-
-def test_the_units_load_no_examples() -> None:
-    assert variables_of("airflow.env")["AIRFLOW__CORE__LOAD_EXAMPLES"] == "False"
 
 
 def test_the_secrets_backend_of_the_units_has_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
