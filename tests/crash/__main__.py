@@ -15,6 +15,7 @@ many bytes, most of them a short one. With ``CALM=1`` nothing but the store is s
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -196,9 +197,6 @@ def crash(plan: Plan, topology: Topology, home: Path) -> bool:
             if store and plan.outage:
                 store.take_away_for(plan.outage * 60, after=plan.minutes * 60 / 4)
             put_steadily(plan, scene, saboteur, recipes, memory)
-            while saboteur.kills < plan.kills:
-                time.sleep(1)
-                saboteur.check()
             saboteur.rest()
             scene.settles(
                 QUIET_SECONDS + SECONDS_PER_MESSAGE * plan.messages, recipes, Traffic(scene, recipes)
@@ -330,9 +328,15 @@ def running(
 def put_steadily(
     plan: Plan, scene: Scene, saboteur: Saboteur, recipes: Sequence[Recipe], memory: Memory
 ) -> None:
-    """Put the messages one by one or in bursts, in turn for each recipe, and sample the memory meanwhile."""
+    """
+    Put the messages one by one or in bursts, in turn for each recipe, and sample the memory meanwhile.
+
+    More are put until enough processes were killed: only one that holds messages counts.
+    """
     began_at, burst = time.monotonic(), math.ceil(plan.messages / BURSTS) if plan.memory else 1
-    for number in range(plan.messages):
+    for number in itertools.count():
+        if number >= plan.messages and saboteur.kills >= plan.kills:
+            return
         due = number // burst * burst * plan.minutes * 60 / plan.messages
         time.sleep(max(0.0, began_at + due - time.monotonic()))
         scene.put(recipes[number % len(recipes)], number // len(recipes), plan.text_bytes(number))
