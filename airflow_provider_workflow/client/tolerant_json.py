@@ -41,6 +41,8 @@ def whole(digits: str) -> int | float:
         return float(digits)
 
 
+# ``json.loads`` would create one for each message.
+_PLAIN_DECODER = json.JSONDecoder(parse_int=whole)
 # Other threads only run while the decoder calls a hook.
 _DECODER = json.JSONDecoder(parse_int=whole, strict=False, object_hook=lambda value: value)
 
@@ -52,7 +54,7 @@ def decode(text: str) -> Any:
     :raises ValueError: the string is not JSON, or nested deeper than Python decodes.
     """
     try:
-        return json.loads(text, parse_int=whole)
+        return _PLAIN_DECODER.decode(text)
     except RecursionError:
         raise ValueError("The string is nested too deep") from None
 
