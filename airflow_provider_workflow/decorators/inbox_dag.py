@@ -103,8 +103,9 @@ def inbox_dag(
     :param arguments: of the listener and of ``DAG``: ``docs/inbox-dag.md`` says what each is for.
     :raises TypeError: an argument is unknown, or the function cannot be called with the message; from within
         the function, if it asks for the value of the message, or of a part of it.
+    :raises LookupError: from within the function, if it asks for a field that no message has.
     :raises ValueError: an argument is invalid, ``example`` does not fit the schema, the function makes no
-        task, or the file has another listener of the inbox.
+        task, or the file has another listener of the inbox, or another DAG of this id.
     """
     _check_arguments(inbox, listener, arguments)
     file = sys._getframe(1).f_code.co_filename
@@ -119,7 +120,7 @@ def inbox_dag(
         listener_id = listener_dag_id or f"{target_id}_listener"
         waiting = _make_listener(inbox, target_id, listener_id, listener, of_listener, listener_args or {})
         task: Any = waiting.get_task(LISTENER_TASK)
-        _check_that_it_is_the_only_listener(task, file)
+        _check_other_dags_of_file(target, task, file)
         if task.check_payload is not None and example is not None:
             try:
                 task.check_payload(example)
@@ -169,30 +170,43 @@ def _check_parameters(function: Callable[..., Any], file: str) -> None:
     own = getattr(function, "function", function)  # with @task below
     if not inspect.isfunction(own):
         return
+    from airflow.sdk import Context
+
     signature = inspect.signature(own)
+    # The parameters of a task may also be entries of its context.
+    others = () if own is function else [*signature.parameters][1:]
     try:
-        # The parameters of a task may also be entries of its context.
-        (signature.bind if own is function else signature.bind_partial)(NAME)
-    except TypeError:
-        raise TypeError(f"{file}: {own.__name__}() must take one argument, the message") from None
+        signature.bind(NAME, **{name: None for name in others if name in Context.__annotations__})
+    except TypeError as error:
+        text = f"{file}: {own.__name__}() must take one argument, the message: {error}"
+        raise TypeError(text) from None
 
 
-def _check_that_it_is_the_only_listener(task: Any, file: str) -> None:
+def _check_other_dags_of_file(target: DAG, task: Any, file: str) -> None:
     """
-    :raises ValueError: the file has another listener of the inbox.
+    :param task: of the listener.
+    :raises ValueError: the file has another listener of the inbox, or another DAG with the id of the target.
     """
-    tasks: list[Any] = [dag.task_dict.get(LISTENER_TASK) for dag in dags_of_parsed_file()]
+    dags = dags_of_parsed_file()
+    is_twice = any(dag.dag_id == target.dag_id for dag in dags if dag is not target)
+    tasks: list[Any] = [dag.task_dict.get(LISTENER_TASK) for dag in dags]
     for other in tasks:
-        if (
-            isinstance(other, DispatchingOperator)
-            and (other.inbox, other.workflow_conn_id) == (task.inbox, task.workflow_conn_id)
-            and other.trigger_dag_id != task.trigger_dag_id
-        ):
+        if not isinstance(other, DispatchingOperator):
+            continue
+        is_same_inbox = (other.inbox, other.workflow_conn_id) == (task.inbox, task.workflow_conn_id)
+        is_same_target = other.trigger_dag_id == task.trigger_dag_id
+        if is_same_inbox and not is_same_target:
             one, two = repr(other.trigger_dag_id), repr(task.trigger_dag_id)
             raise ValueError(
                 f"{file}: the DAGs {one} and {two} both listen to the inbox {task.inbox!r}, so each leases"
                 " the messages of the other. Use one WorkflowInboxSensor, with"
                 f" trigger_dag_id={{{one}: <expression>, {two}: <expression>}}"
+            )
+        if is_twice and is_same_target and not is_same_inbox:
+            raise ValueError(
+                f"{file}: the DAG {target.dag_id!r} is made twice, for the inboxes {other.inbox!r} and"
+                f" {task.inbox!r}, and Airflow keeps the second one only. Rename one of the functions, or"
+                " give it a dag_id="
             )
 
 
@@ -393,6 +407,11 @@ class MessagePlaceholder:
                 f"a part of {self.serialize()} is chosen by a string, an index or a slice, not by a"
                 f" {type(key).__name__}: choose it in a task"
             )
+        if not self._path and not isinstance(key, slice) and key not in Message.__annotations__:
+            near = get_close_matches(str(key), Message.__annotations__, n=1, cutoff=0.8)
+            of_payload = MessagePlaceholder(("payload", key)).serialize()
+            fix = f"did you mean {near[0]!r}?" if near else f"a field of its payload is {of_payload}"
+            raise LookupError(f"a message has no {key!r}; {fix}")
         return MessagePlaceholder((*self._path, key))
 
     def __getattr__(self, name: str) -> Any:
@@ -429,11 +448,11 @@ class MessagePlaceholder:
         raise TypeError(f"{self.serialize()} {KNOWN_IN_TASKS}")
 
     __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __len__ = __reversed__ = _has_no_value
-    __setitem__ = __delitem__ = __int__ = __float__ = __index__ = __round__ = __abs__ = __neg__ = (
-        _has_no_value
-    )
+    __setitem__ = __delitem__ = __int__ = __float__ = __index__ = __round__ = __abs__ = _has_no_value
+    __neg__ = __pos__ = __invert__ = __divmod__ = __rdivmod__ = _has_no_value
     __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _has_no_value
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _has_no_value
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _has_no_value
 
     def __str__(self) -> str:
         # A template has no slices among the arguments of a call.

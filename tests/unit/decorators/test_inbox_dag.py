@@ -298,6 +298,14 @@ def test_a_function_takes_one_argument(function: Any) -> None:
         inbox_dag("orders", dag_id="orders")(function)
 
 
+def test_a_task_takes_no_other_argument_either() -> None:
+    def ship(message: Any, price: Any) -> None: ...
+
+    text = rf"^{re.escape(__file__)}: ship\(\) must take one argument, the message: .* 'price'"
+    with pytest.raises(TypeError, match=text):
+        dags_of(task(ship))
+
+
 def test_a_task_may_take_its_context_too() -> None:
     def with_context(message: Any, ti: Any, params: Any = None) -> None: ...
 
@@ -336,6 +344,15 @@ def test_two_listeners_of_an_inbox_in_one_file_are_an_error() -> None:
     both(inbox="bills")
     both(workflow_conn_id="shop")
     both(dag_id="charge", listener_dag_id="of_another_version")
+
+
+def test_two_functions_of_one_name_in_one_file_are_an_error() -> None:
+    """Airflow keeps the DAGs of the second one, and nothing listens to the first inbox."""
+    text = "the DAG 'handle_order' is made twice, for the inboxes 'orders' and 'bills'"
+    with parsed_file():
+        inbox_dag("orders")(handle_order)
+        with pytest.raises(ValueError, match=rf"^{re.escape(__file__)}: {text}.* dag_id="):
+            inbox_dag("bills")(handle_order)
 
 
 @pytest.mark.parametrize("conf", [None, {"rate": 3}])
@@ -470,6 +487,12 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "+": lambda part: part + 1,
     "text +": lambda part: "a" + part,
     "-": lambda part: 1 - part,
+    "+ alone": lambda part: +part,
+    "~": lambda part: ~part,
+    "&": lambda part: part & 1,
+    "|": lambda part: part | {"a": 1},
+    "| of a dictionary": lambda part: {"a": 1} | part,
+    "divmod": lambda part: divmod(part, 2),
     "int": int,
     "float": float,
     "index": lambda part: [1, 2][part],
@@ -545,6 +568,22 @@ def test_what_is_no_key_of_json_chooses_no_part(key: Any) -> None:
         TypeError, match=r"^a part of message\['payload'\]\['vip'\] is chosen by a string, an index"
     ):
         PART[key]
+
+
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("total", r"a field of its payload is message\['payload'\]\['total'\]"),
+        ("paylod", "did you mean 'payload'"),
+        (0, "a field of its payload is"),
+    ],
+)
+def test_a_field_that_no_message_has_is_an_error_when_the_file_is_parsed(key: Any, fix: str) -> None:
+    def handle_order(message: Any) -> None:
+        work(message[key])
+
+    with pytest.raises(LookupError, match=rf"^a message has no {key!r}.*{fix}"):
+        dags_of(handle_order)
 
 
 def test_an_operator_that_tests_its_arguments_takes_a_part_of_the_message() -> None:
