@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.cpu_limit import CheckTooSlowError, limited
-from airflow_provider_workflow.text import escaped
+from airflow_provider_workflow.text import counted, escaped
 
 if TYPE_CHECKING:
+    from jmespath.exceptions import ParseError
     from jmespath.parser import ParsedResult
     from jmespath.visitor import TreeInterpreter
 
@@ -34,7 +35,16 @@ TEXTS = ("id", "created_at")
 DIGITS = re.compile(r"\s*-?\d+(\.\d+)?\s*")
 MAX_EXPRESSION = 200
 """Characters of an expression in an error of a message."""
-CONSTANTS = ("true", "false", "null")
+CONSTANTS = {
+    **{name: name for name in ("true", "false", "null")},
+    **{"True": "true", "False": "false", "None": "null"},
+}
+"""How the constants that are written as names are written in JMESPath."""
+WRITTEN_ELSEWHERE = {
+    **{"and": "&&", "&": "&&", "or": "||", "not": "!(...)"},
+    **{"=": "==", "is": "==", "in": "contains(list, value)"},
+}
+"""How JMESPath writes what Python and SQL write otherwise."""
 FIRST_ON_MESSAGE = {
     "subexpression",
     "index_expression",
@@ -118,21 +128,36 @@ def _compile(field: str, expression: str) -> ParsedResult:
     try:
         compiled = jmespath.compile(expression)
     except JMESPathError as error:
-        fix = ""
-        if isinstance(error, ParseError) and error.token_type == "NUMBER":  # noqa: S105
-            number = error.token_value
-            fix = f"\nWrite the number in backticks, `{number}`; a field that begins with it in double quotes"
+        fix = _fix_of(error, expression) if isinstance(error, ParseError) else ""
         raise ValueError(f"{field} is no valid JMESPath expression: {error}{fix}") from None
     # None is a fault for JMESPath: what does not exist, or cannot be compared, is null.
     whole = {"type": "expression", "children": [compiled.parsed]}
     faults = [
         *_constants_written_as_fields(expression),
-        *_unknown_names(whole),
+        *_unknown_fields(whole),
+        *_impossible_calls(whole),
+        *_fields_of_truth(whole),
         *_impossible_comparisons(whole),
     ]
     if faults:
         raise ValueError(f"{field} {faults[0]}")
     return compiled
+
+
+def _fix_of(error: ParseError, expression: str) -> str:
+    """The fix of what other languages write, on a line of its own; "" for another error."""
+    before, token = expression[: error.lex_position], str(error.token_value)
+    if error.token_type == "NUMBER" and (number := DIGITS.match(expression, error.lex_position)):  # noqa: S105
+        shown = number[0].strip()
+        return f"\nWrite the number in backticks, `{shown}`; a field that begins with it in double quotes"
+    for word in (*before.split()[-1:], token):
+        if (ours := WRITTEN_ELSEWHERE.get(word.lower())) is not None:
+            return f"\nWrite {ours} for {word.lower()}"
+    if before.endswith("[") and error.token_type in ("LITERAL", "QUOTED_IDENTIFIER"):
+        return f"\nWrite a field after a dot, as payload.{token}"
+    if token in ("-", "$"):
+        return '\nWrite a name with other signs in double quotes, as payload."order-id"'
+    return ""
 
 
 def _constants_written_as_fields(expression: str) -> Iterator[str]:
@@ -148,38 +173,77 @@ def _constants_written_as_fields(expression: str) -> Iterator[str]:
                 f' the left, or as @."{value}"'
             )
         elif token["type"] == "unquoted_identifier" and value in CONSTANTS:
-            yield f"compares with the field {value}. Write `{value}`, in backticks"
+            yield f"compares with the field {value}. Write `{CONSTANTS[value]}`, in backticks"
 
 
-def _unknown_names(node: Mapping[str, Any], of_message: bool = True) -> Iterator[str]:
+def _unknown_fields(node: Mapping[str, Any], of_message: bool = True) -> Iterator[str]:
     """
-    Fields that no message has, and functions that JMESPath does not have.
+    Fields that no message has.
 
     :param node: of the parsed expression.
     :param of_message: whether the node is evaluated on the message, not on a part of it.
     """
-    from jmespath.functions import Functions
-
     kind, value = node["type"], node.get("value")
     if kind == "field" and of_message and value not in FIELDS:
         yield (
             f"reads {value!r}, which is no field of a message: those are {', '.join(FIELDS[:-1])} and"
             f" {FIELDS[-1]}. A field of the payload is payload.{value}, a text stands in single quotes"
         )
-    elif kind == "function_expression" and value not in Functions.FUNCTION_TABLE:
-        yield f"calls {value}(), which JMESPath does not have"
     for position, child in enumerate(node.get("children", ())):
         # Not a position, nor the bounds of a slice.
         if isinstance(child, Mapping):
             if child["type"] == "expref" and kind != "function_expression":
                 yield "has an & outside of the arguments of a function"
             on_part = kind == "expref" or (kind in FIRST_ON_MESSAGE and position > 0)
-            yield from _unknown_names(child, of_message and not on_part)
+            yield from _unknown_fields(child, of_message and not on_part)
+
+
+def _children(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The nodes below a node; not a position, nor the bounds of a slice."""
+    return [child for child in node.get("children", ()) if isinstance(child, Mapping)]
+
+
+def _impossible_calls(node: Mapping[str, Any]) -> Iterator[str]:
+    """Functions that JMESPath does not have, and calls with arguments that they never take."""
+    from jmespath.functions import TYPES_MAP, Functions
+
+    name, arguments = node.get("value"), _children(node)
+    if node["type"] == "function_expression" and name not in Functions.FUNCTION_TABLE:
+        yield f"calls {name}(), which JMESPath does not have"
+    elif node["type"] == "function_expression":
+        taken = Functions.FUNCTION_TABLE[name]["signature"]
+        is_open = bool(taken[-1].get("variadic"))
+        if len(arguments) < len(taken) or (len(arguments) > len(taken) and not is_open):
+            more = " or more" if is_open else ""
+            given = counted(len(arguments), "argument")
+            yield f"calls {name}() with {given}, and it takes {len(taken)}{more}"
+        for argument, types in zip(arguments, (part["types"] for part in taken), strict=False):
+            if argument["type"] != "literal" or not types:
+                continue
+            value = argument["value"]
+            if TYPES_MAP[type(value).__name__] not in {kind.partition("-")[0] for kind in types}:
+                yield f"calls {name}() with {json.dumps(value)}, and it takes {' or '.join(types)} there"
+    for child in arguments:
+        yield from _impossible_calls(child)
+
+
+def _fields_of_truth(node: Mapping[str, Any]) -> Iterator[str]:
+    """What reads a field of ``true`` or ``false``: ``!payload.a`` is ``(!payload).a``."""
+    first, *others = _children(node) or [node]
+    if node["type"] in ("subexpression", "index_expression") and first["type"] == "not_expression":
+        (negated,) = first["children"]
+        name = f"!{negated['value']}" if negated["type"] == "field" else "a negation"
+        yield f"reads a field of {name}, which has none. Write !(...) around the whole"
+    is_truth = first["type"] in ("comparator", "not_expression")
+    if node["type"] == "pipe" and is_truth and "'current'" not in str(others):
+        yield "passes a comparison on by |, and it has no fields. Write || for or"
+    for child in _children(node):
+        yield from _fields_of_truth(child)
 
 
 def _impossible_comparisons(node: Mapping[str, Any]) -> Iterator[str]:
     """Comparisons by order with a constant that is no number, and with a number that is written as a text."""
-    children = [child for child in node.get("children", ()) if isinstance(child, Mapping)]
+    children = _children(node)
     if node["type"] == "comparator" and node["value"] in ORDERINGS:
         sign = ORDERINGS[node["value"]]
         for constant, other in (children, children[::-1]):

@@ -105,6 +105,19 @@ NO_FIELD = "reads 'type', which is no field of a message: those are id, created_
         ("`true` < payload.paid", "compares with true by <, which is never true"),
         ("payload.a || payload.items > `[]`", "compares with [] by >, which is never true"),
         *((outside, "has an & outside of the arguments") for outside in ("&payload.a", "payload.[a, &b]")),
+        ("payload.paid == True", "compares with the field True. Write `true`, in backticks"),
+        ("payload.paid != None", "compares with the field None. Write `null`, in backticks"),
+        ("!payload.paid", "reads a field of !payload, which has none. Write !(...) around the whole"),
+        ("payload.a && !payload.items[0]", "reads a field of !payload, which has none"),
+        (
+            "payload.a == 'x' | payload.b == 'y'",
+            "passes a comparison on by |, and it has no fields. Write ||",
+        ),
+        ("contains(payload.tags)", "calls contains() with 1 argument, and it takes 2"),
+        ("payload.items[?starts_with(@, 'a', 'b')]", "calls starts_with() with 3 arguments, and it takes 2"),
+        ("not_null()", "calls not_null() with 0 arguments, and it takes 1 or more"),
+        ("starts_with(payload.code, `12`)", "calls starts_with() with 12, and it takes string there"),
+        ("join(payload.tags, ',')", 'calls join() with ",", and it takes array-string there'),
     ],
 )
 def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: str, hint: str) -> None:
@@ -115,9 +128,31 @@ def test_an_expression_that_never_matches_is_an_error_with_the_fix(expression: s
 @pytest.mark.parametrize("number", ["1000", "-5", "1000.5"])
 @pytest.mark.parametrize("expression", ["payload.total > {}", "{} <= payload.total", "payload.a[?b == {}]"])
 def test_a_number_without_backticks_is_an_error_with_the_fix(expression: str, number: str) -> None:
-    text = rf"^match is no valid JMESPath expression: [^`]*\nWrite the number in backticks, `{number[:4]}"
+    text = rf"^match is no valid JMESPath expression: [^`]*\nWrite the number in backticks, `{number}`;"
     with pytest.raises(ValueError, match=text):
         Routes(None, expression.format(number))
+
+
+@pytest.mark.parametrize(
+    ("expression", "fix"),
+    [
+        ("payload.a = 'x'", "Write == for ="),
+        ("payload.a === 'x'", "Write == for ="),
+        ("payload.a and payload.b", "Write && for and"),
+        ("payload.a & payload.b", "Write && for &"),
+        ("(payload.a OR payload.b)", "Write || for or"),
+        ("not payload.a", "Write !(...) for not"),
+        ("payload.a in payload.b", "Write contains(list, value) for in"),
+        ("payload.a is `null`", "Write == for is"),
+        ("payload['a'] == 'x'", "Write a field after a dot, as payload.a"),
+        ('payload["a"].b', "Write a field after a dot, as payload.a"),
+        ("payload.order-id", 'Write a name with other signs in double quotes, as payload."order-id"'),
+    ],
+)
+def test_what_other_languages_write_is_an_error_with_the_fix(expression: str, fix: str) -> None:
+    text = rf"^match is no valid JMESPath expression: (.*\n)+{re.escape(fix)}$"
+    with pytest.raises(ValueError, match=text):
+        Routes(None, expression)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +189,10 @@ def test_so_it_is_in_every_expression(arguments: Any, field: str) -> None:
         "payload.total == '1000' && payload.count > to_number('7')",
         "@.payload",
         "*",
+        "!(payload.paid) && !contains(payload.tags, `1`) && !payload",
+        "payload.a == 'x' | to_string(@)",
+        "merge(payload.a, payload.b, `{}`) | not_null(a, b)",
+        "join(',', payload.tags) == 'a,b' || payload.and",
     ],
 )
 def test_an_expression_that_may_match_is_accepted(expression: str) -> None:
