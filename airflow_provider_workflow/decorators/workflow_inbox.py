@@ -136,9 +136,16 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
     ) -> None:
         require_int("batch_size", batch_size, LEASE_LIMIT)
         check_dead_letters(dead_letter_dag_id, dead_letter_after, "lease", ())
+        name = getattr(python_callable, "__name__", python_callable)
         if any(is_lazy(python_callable) for is_lazy in LAZY):
-            name = getattr(python_callable, "__name__", python_callable)
             raise ValueError(f"The function {name} of @task.workflow_inbox must not be async, nor yield")
+        parameters = inspect.signature(python_callable).parameters
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        if MESSAGES not in parameters and not takes_any:
+            raise TypeError(
+                f"The function {name} of @task.workflow_inbox needs a parameter named {MESSAGES}: the list of"
+                " messages of a batch"
+            )
         if MESSAGES in (op_kwargs or {}):
             raise ValueError(f"{MESSAGES} cannot be given: a task gets them from the inbox")
         # Airflow checks that the function can be called, and a batch brings the messages.

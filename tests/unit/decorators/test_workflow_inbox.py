@@ -79,6 +79,12 @@ def test_an_argument_that_is_missing_is_named_when_the_dag_is_parsed() -> None:
         operator_of(task.workflow_inbox(nothing))
 
 
+@pytest.mark.parametrize("work", [lambda message: None, lambda: None, lambda *batch: None])
+def test_a_function_without_the_parameter_messages_is_an_error_that_names_it(work: Any) -> None:
+    with pytest.raises(TypeError, match=r"^The function <lambda> of @task.workflow_inbox .* named messages"):
+        operator_of(of_orders(work))
+
+
 def test_a_mapped_copied_or_grouped_task_works_on_messages_as_well(bench: Workbench) -> None:
     calls: list[Any] = []
 
