@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import __version__
-from airflow_provider_workflow.cli.tree import COMMANDS, DESCRIPTION, EXIT_CODES
+from airflow_provider_workflow.cli.tree import COMMANDS, DESCRIPTION, EPILOG
 
 if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand, GroupCommand
@@ -26,7 +26,7 @@ def workflow_commands() -> list[GroupCommand]:
     from airflow.cli.cli_config import GroupCommand
 
     commands = [_airflow_command(command) for command in COMMANDS]
-    return [GroupCommand("workflow", DESCRIPTION, commands, epilog=EXIT_CODES)]
+    return [GroupCommand("workflow", DESCRIPTION, commands, epilog=EPILOG)]
 
 
 def _airflow_command(command: dict[str, Any]) -> ActionCommand | GroupCommand:
@@ -35,10 +35,10 @@ def _airflow_command(command: dict[str, Any]) -> ActionCommand | GroupCommand:
 
     if "subcommands" in command:
         subcommands = [_airflow_command(subcommand) for subcommand in command["subcommands"]]
-        return GroupCommand(**{**command, "subcommands": subcommands, "epilog": EXIT_CODES})
+        return GroupCommand(**{**command, "subcommands": subcommands})
     args = [Arg(**fields) for fields in command["args"]]
     func = _exiting(command["func"])
-    return ActionCommand(**{**command, "args": args, "func": func, "epilog": EXIT_CODES})
+    return ActionCommand(**{**command, "args": args, "func": func})
 
 
 def _exiting(func: str) -> Callable[[Namespace], None]:
@@ -64,7 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser of ``airflow-workflow``, without Airflow."""
-    top = argparse.ArgumentParser(prog="airflow-workflow", description=DESCRIPTION, epilog=EXIT_CODES)
+    top = argparse.ArgumentParser(
+        prog="airflow-workflow",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     _add(top, COMMANDS)
     return top
@@ -74,8 +79,14 @@ def _add(parent: argparse.ArgumentParser, commands: Iterable[dict[str, Any]]) ->
     """Add commands to a parser, as Airflow does."""
     subparsers = parent.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     for command in sorted(commands, key=lambda command: command["name"]):
-        text = command["help"]
-        sub = subparsers.add_parser(command["name"], help=text, description=text, epilog=EXIT_CODES)
+        text, epilog = command["help"], command["epilog"]
+        sub = subparsers.add_parser(
+            command["name"],
+            help=text,
+            description=text,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         if "subcommands" in command:
             _add(sub, command["subcommands"])
             continue

@@ -5,7 +5,7 @@ The commands as data: the fields of Airflow's ``ActionCommand``, ``GroupCommand`
 command imports this module, so it imports nothing heavy.
 
 To add a command, write a function that takes the parsed arguments and returns an exit code, and add an
-``_action`` with its import path. ``common.py`` runs it.
+``_action`` with its import path and an example. ``common.py`` runs it, and a test runs the example.
 """
 
 from __future__ import annotations
@@ -14,9 +14,20 @@ from typing import Any
 
 DESCRIPTION = "Manage inboxes, messages and dead letters, and examine the connection."
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage, 3 not found,"
-    " 4 nothing to lease, 5 wrong connection or credentials, 130 interrupted."
+    "Exit codes: 0 done, 1 rejected by the service or another error, 2 wrong usage,\n"
+    "3 not found, 4 nothing to lease, 5 wrong connection or credentials,\n"
+    "130 interrupted."
 )
+
+
+def _epilog(*examples: str) -> str:
+    """What help ends with. :param examples: command lines, without ``airflow-workflow``."""
+    title = "Example:" if len(examples) == 1 else "Examples:"
+    return "\n  airflow-workflow ".join((title, *examples)) + f"\n\n{EXIT_CODES}"
+
+
+EPILOG = _epilog("put orders '{\"number\": 1}' --create", "inbox list", "doctor")
+"""What the help of all commands together ends with."""
 
 
 def _arg(*flags: str, **options: Any) -> dict[str, Any]:
@@ -24,18 +35,19 @@ def _arg(*flags: str, **options: Any) -> dict[str, Any]:
     return {"flags": flags, **options}
 
 
-def _action(name: str, help: str, func: str, *args: dict[str, Any]) -> dict[str, Any]:
+def _action(name: str, help: str, func: str, *args: dict[str, Any], examples: list[str]) -> dict[str, Any]:
     """
     The fields of an ``ActionCommand``.
 
     :param func: the import path of its function within ``cli/``, such as ``inboxes.show``.
+    :param examples: command lines, without ``airflow-workflow``; words in capitals stand for ids.
     """
-    return {"name": name, "help": help, "func": func, "args": args}
+    return {"name": name, "help": help, "func": func, "args": args, "epilog": _epilog(*examples)}
 
 
-def _group(name: str, help: str, *subcommands: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a ``GroupCommand``."""
-    return {"name": name, "help": help, "subcommands": subcommands}
+def _group(name: str, help: str, *subcommands: dict[str, Any], examples: list[str]) -> dict[str, Any]:
+    """The fields of a ``GroupCommand``; see ``_action``."""
+    return {"name": name, "help": help, "subcommands": subcommands, "epilog": _epilog(*examples)}
 
 
 def _switch(*flags: str, help: str) -> dict[str, Any]:
@@ -83,7 +95,7 @@ INBOX = _arg("inbox", metavar="INBOX", help="id or name of the inbox")
 NO_COUNTS = _switch("--no-counts", help="do not count messages: fewer requests")
 LEASED_MESSAGES = (
     INBOX,
-    _arg("lease_id", metavar="LEASE_ID", help="id of the lease"),
+    _arg("lease_id", metavar="LEASE_ID", help="id of the lease, which inbox lease prints"),
     _arg("message_ids", nargs="*", metavar="MESSAGE_ID", help="up to 100 messages (default: all)"),
 )
 """Arguments that name leased messages."""
@@ -122,6 +134,7 @@ DEAD_LETTERS = _group(
         REASON,
         _number("--limit", "maximum number of dead letters, 1 or more", 100),
         OUTPUT,
+        examples=["dead-letters list --since 7d --reason invalid"],
     ),
     _action(
         "show",
@@ -130,6 +143,7 @@ DEAD_LETTERS = _group(
         _arg("id", metavar="ID", help="id of the message, or of the dead letter's run"),
         *DEAD_LETTER_FILTERS,
         OUTPUT,
+        examples=["dead-letters show MESSAGE_ID"],
     ),
     _action(
         "replay",
@@ -147,7 +161,12 @@ DEAD_LETTERS = _group(
         ),
         _switch("--dry-run", help="start nothing; count the runs that would be started"),
         OUTPUT,
+        examples=[
+            "dead-letters replay --since 2h --reason rejected --dry-run",
+            "dead-letters replay MESSAGE_ID",
+        ],
     ),
+    examples=["dead-letters list"],
 )
 
 INBOXES = _group(
@@ -160,8 +179,17 @@ INBOXES = _group(
         _status("inboxes", "initializing", "active", "paused", "deleting", "initialization_failure"),
         NO_COUNTS,
         *SERVICE_OPTIONS,
+        examples=["inbox list", "inbox list --status paused"],
     ),
-    _action("show", "Show an inbox", "inboxes.show", INBOX, NO_COUNTS, *SERVICE_OPTIONS),
+    _action(
+        "show",
+        "Show an inbox",
+        "inboxes.show",
+        INBOX,
+        NO_COUNTS,
+        *SERVICE_OPTIONS,
+        examples=["inbox show orders"],
+    ),
     _action(
         "ensure",
         "Create an inbox, or find the one of this name and subscription",
@@ -175,6 +203,7 @@ INBOXES = _group(
         _switch("--wait", help="wait until the inbox is active"),
         _arg("--timeout", type=float, default=600.0, help="maximum wait in seconds (default: %(default)s)"),
         *SERVICE_OPTIONS,
+        examples=["inbox ensure invoices --app-key tasks --action-key new_invoice --wait"],
     ),
     _action(
         "pause",
@@ -182,8 +211,16 @@ INBOXES = _group(
         "inboxes.pause",
         INBOX,
         *SERVICE_OPTIONS,
+        examples=["inbox pause orders"],
     ),
-    _action("resume", "Resume a paused inbox", "inboxes.resume", INBOX, *SERVICE_OPTIONS),
+    _action(
+        "resume",
+        "Resume a paused inbox",
+        "inboxes.resume",
+        INBOX,
+        *SERVICE_OPTIONS,
+        examples=["inbox resume orders"],
+    ),
     _action(
         "delete",
         "Delete an inbox with all the messages in it",
@@ -191,6 +228,7 @@ INBOXES = _group(
         INBOX,
         _switch("-y", "--yes", help="do not ask for confirmation"),
         *SERVICE_OPTIONS,
+        examples=["inbox delete invoices --yes"],
     ),
     _action(
         "messages",
@@ -199,6 +237,7 @@ INBOXES = _group(
         INBOX,
         _status("messages", "available", "leased", "acked", "quarantined"),
         *SERVICE_OPTIONS,
+        examples=["inbox messages orders", "inbox messages orders --status quarantined"],
     ),
     _action(
         "lease",
@@ -208,6 +247,7 @@ INBOXES = _group(
         _number("--limit", "maximum number of messages, 1 to 100", 10),
         _number("--lease-seconds", "length of the lease in seconds, 1 to 3600", 300),
         *SERVICE_OPTIONS,
+        examples=["inbox lease orders --limit 1 --lease-seconds 60"],
     ),
     _action(
         "ack",
@@ -215,6 +255,7 @@ INBOXES = _group(
         "inboxes.acknowledge",
         *LEASED_MESSAGES,
         *SERVICE_OPTIONS,
+        examples=["inbox ack orders LEASE_ID", "inbox ack orders LEASE_ID MESSAGE_ID"],
     ),
     _action(
         "release",
@@ -222,6 +263,7 @@ INBOXES = _group(
         "inboxes.release",
         *LEASED_MESSAGES,
         *SERVICE_OPTIONS,
+        examples=["inbox release orders LEASE_ID"],
     ),
     _action(
         "drain",
@@ -236,7 +278,9 @@ INBOXES = _group(
             "--dead-letter-after", "delivery count from which a rejection makes a dead letter, 1 to 4", 3
         ),
         *SERVICE_OPTIONS,
+        examples=["inbox drain orders --trigger-dag-id handle_order"],
     ),
+    examples=["inbox list"],
 )
 
 COMMANDS = (
@@ -252,6 +296,7 @@ COMMANDS = (
             help="do not examine triggerers and DAGs: for a machine without access to the metadata database",
         ),
         OUTPUT,
+        examples=["doctor", "doctor --conn-id workflow_default --inbox orders"],
     ),
     _action(
         "guess",
@@ -259,6 +304,7 @@ COMMANDS = (
         "workflows.guess",
         _arg("text", metavar="TEXT", help="description of the workflow"),
         *SERVICE_OPTIONS,
+        examples=["guess 'When an order arrives in the shop, add a row to the spreadsheet'"],
     ),
     INBOXES,
     _action(
@@ -267,6 +313,7 @@ COMMANDS = (
         "login.login",
         _arg("--scope", help="scopes to request, separated by spaces (default: the connection's)"),
         CONN_ID,
+        examples=["login --conn-id workflow_user"],
     ),
     _action(
         "put",
@@ -277,6 +324,7 @@ COMMANDS = (
         _switch("--create", help="create the inbox if it does not exist"),
         _arg("--url", metavar="URL", help="URL of the emulator (default: the connection's)"),
         *SERVICE_OPTIONS,
+        examples=["put orders '{\"number\": 1}' '{\"number\": 2}' --create"],
     ),
     _action(
         "templates",
@@ -285,6 +333,7 @@ COMMANDS = (
         _arg("--apps", metavar="A,B", help="only templates that use these apps, separated by commas"),
         _number("--limit", "maximum number of templates, 1 or more (default: all)"),
         *SERVICE_OPTIONS,
+        examples=["templates --apps shop --limit 3"],
     ),
     _action(
         "token",
@@ -293,5 +342,6 @@ COMMANDS = (
         _arg("--scope", help="scopes, separated by spaces (default: the connection's)"),
         _switch("--show", help="print only the token, unmasked; keep it out of logs"),
         *SERVICE_OPTIONS,
+        examples=["token --output json"],
     ),
 )

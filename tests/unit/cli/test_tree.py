@@ -19,6 +19,10 @@ import airflow_provider_workflow
 from airflow_provider_workflow.cli.common import Exit
 from airflow_provider_workflow.cli.main import main, parser, workflow_commands
 from airflow_provider_workflow.cli.tree import EXIT_CODES
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.unit.cli.conftest import Cli
+from tests.unit.cli.database import Database
+from tests.unit.cli.dead_letter_runs import DeadLetterRuns
 from tests.unit.documents import PAGES, blocks, command, lines_of
 from tests.unit.loading import AIRFLOW, modules_of
 from tests.unit.test_parse_weight import HEAVY
@@ -118,6 +122,51 @@ def test_each_command_of_a_page_is_one_of_the_tree() -> None:
     assert len(ours) > 20
     for line in ours:
         assert parser().parse_args(shlex.split(line, comments=True)[1:]), line
+
+
+def examples(epilog: str | None) -> list[list[str]]:
+    """The arguments of the command lines at the end of the help of a command."""
+    lines = str(epilog).partition("\n\n")[0].splitlines()[1:]
+    return [shlex.split(line.removeprefix("  airflow-workflow ")) for line in lines]
+
+
+def test_help_has_an_example_of_each_command() -> None:
+    top = parser()
+
+    assert all(examples(at(top, group).epilog) for group in ((), ("dead-letters",), ("inbox",)))
+    for path in PATHS:
+        lines = examples(at(top, path).epilog)
+        assert lines, path
+        for line in lines:
+            assert top.parse_args(line).func == at(top, path).get_default("func"), line
+
+
+ORDER = ("put", "dead-letters", "ensure", "list", "show", "messages", "drain", "ack", "release", "lease")
+"""The commands whose examples run first, as those of the others need what they leave behind."""
+
+
+def test_each_example_works(
+    cli: Cli, connected_emulator: EmulatorServer, database: Database, dead_letter_runs: DeadLetterRuns
+) -> None:
+    database.add_dag("handle_order")
+    dead_letter_runs.bury("MESSAGE_ID")
+    paths = sorted(
+        (path for path in PATHS if path not in (("login",), ("doctor",))),  # a browser, a triggerer
+        key=lambda path: next((n for n, name in enumerate(ORDER) if name in path), len(ORDER)),
+    )
+
+    for path in paths:
+        for line in examples(ACTIONS[path].epilog):
+            if "LEASE_ID" in line:
+                connected_emulator.put("orders", {})
+                lease = cli("inbox", "lease", "orders", "-o", "json").json
+                ids = {"LEASE_ID": lease["lease_id"], "MESSAGE_ID": lease["results"][0]["id"]}
+                line = [ids.get(word, word) for word in line]
+            elif "lease" in line:
+                connected_emulator.put("orders", {})
+            result = cli(*line)
+            assert result.code == 0, (line, result.err)
+            assert result.out, line
 
 
 def test_help_has_every_exit_code_and_the_version_is_that_of_the_package(
