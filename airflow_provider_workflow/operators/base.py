@@ -38,49 +38,53 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class RetriesByDefault(BaseOperator):
+class OwnDefaults(BaseOperator):
     """
     Is retried with growing pauses, unless arguments or ``default_args`` say otherwise.
 
     The pauses begin with ``retry_delay`` (10 s) and double up to ``max_retry_delay``. A longer
-    ``retry_delay`` raises the default of ``max_retry_delay``.
+    ``retry_delay`` raises the default of ``max_retry_delay``. ``multiple_outputs`` is that of the class, so
+    that each field of a returned dictionary is an output: ``ensure.output["name"]``.
     """
 
     RETRIES: ClassVar[int] = 12
     """The pauses take 70 minutes or more, so the last try is after the end of an hourly rate limit."""
     MAX_RETRY_PAUSE: ClassVar[timedelta] = timedelta(minutes=10)
+    MULTIPLE_OUTPUTS: ClassVar[bool] = False
+    """True for a class that returns a dictionary with the same fields in each run."""
 
     def __init__(self, **kwargs: Any) -> None:
         # Airflow passes the default_args of the task, its task groups and its DAG, merged.
         explicit = {*kwargs, *(kwargs.get("default_args") or ())}
-        super().__init__(**kwargs, **self._default_retries(explicit))
+        super().__init__(**kwargs, **self._defaults(explicit))
         if "max_retry_delay" not in explicit:
             self.max_retry_delay = max(self.MAX_RETRY_PAUSE, self.retry_delay)
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """The same as ``BaseOperator.partial``, with the retries of this class instead of Airflow's."""
+        """The same as ``BaseOperator.partial``, with the defaults of this class instead of Airflow's."""
         partial = super().partial(**kwargs)
         values = partial.kwargs
         levels = [kwargs, kwargs.get("default_args") or {}]
         levels += [parent.default_args for parent in (values["dag"], values["task_group"]) if parent]
         explicit = {name for level in levels for name in level}
-        values.update(cls._default_retries(explicit))
+        values.update(cls._defaults(explicit))
         if "max_retry_delay" not in explicit:
             values["max_retry_delay"] = max(cls.MAX_RETRY_PAUSE, values["retry_delay"])
         return partial
 
     @classmethod
-    def _default_retries(cls, explicit: set[str]) -> dict[str, Any]:
+    def _defaults(cls, explicit: set[str]) -> dict[str, Any]:
         defaults = {
             "retries": cls.RETRIES,
             "retry_delay": timedelta(seconds=10),
             "retry_exponential_backoff": True,
+            "multiple_outputs": cls.MULTIPLE_OUTPUTS,
         }
         return {name: value for name, value in defaults.items() if name not in explicit}
 
 
-class WorkflowOperator(RetriesByDefault):
+class WorkflowOperator(OwnDefaults):
     """
     Makes calls of the service through one connection.
 

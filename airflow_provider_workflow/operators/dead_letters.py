@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_workflow.links import ReplayedRunLink
-from airflow_provider_workflow.operators.base import RetriesByDefault
+from airflow_provider_workflow.operators.base import OwnDefaults
 from airflow_provider_workflow.options import check_string, rendered
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class WorkflowDeadLetterReplayOperator(RetriesByDefault):
+class WorkflowDeadLetterReplayOperator(OwnDefaults):
     """
     Starts the run that the message of a dead letter was meant to start, with its original run id.
 
@@ -41,6 +41,7 @@ class WorkflowDeadLetterReplayOperator(RetriesByDefault):
     template_fields: Sequence[str] = ("conf", "trigger_dag_id")
     RETRIES = 20
     MAX_RETRY_PAUSE = timedelta(hours=6)
+    MULTIPLE_OUTPUTS = True
     template_fields_renderers = {"conf": "json"}  # noqa: RUF012 Airflow's own form
     operator_extra_links = (ReplayedRunLink(),)
     ui_color = "#dbe7ff"

@@ -266,6 +266,7 @@ class LeaseOperator(WorkflowOperator):
 
     template_fields: Sequence[str] = ("lease", "message_ids", *WorkflowOperator.template_fields)
     template_fields_renderers = {"lease": "json", "message_ids": "json"}  # noqa: RUF012 Airflow's own form
+    MULTIPLE_OUTPUTS = True
     hook_method: ClassVar[str]
     """The name of the hook's method that ends the lease."""
     past_tense: ClassVar[str]

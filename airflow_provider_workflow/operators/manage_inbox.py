@@ -192,6 +192,7 @@ class InboxOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("inbox", *WorkflowOperator.template_fields)
+    MULTIPLE_OUTPUTS = True
 
     def __init__(self, *, inbox: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -301,6 +302,7 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
         *WorkflowOperator.template_fields,
     )
     template_fields_renderers = {"inputs": "json"}  # noqa: RUF012 Airflow's own form
+    MULTIPLE_OUTPUTS = True
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ class WorkflowGuessOperator(WorkflowOperator):
 
     template_fields: Sequence[str] = ("description", *WorkflowOperator.template_fields)
     operator_extra_links = (WorkflowEditorLink(),)
+    MULTIPLE_OUTPUTS = True
 
     def __init__(
         self, *, description: str, on_rejected: Literal["fail", "skip"] = "fail", **kwargs: Any
@@ -175,6 +176,7 @@ class WorkflowUnenrollOperator(WorkflowOperator):
     """
 
     template_fields: Sequence[str] = ("enrollment_id", *WorkflowOperator.template_fields)
+    MULTIPLE_OUTPUTS = True
 
     def __init__(self, *, enrollment_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

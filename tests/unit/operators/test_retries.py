@@ -152,3 +152,20 @@ def test_a_wrong_argument_and_an_inbox_that_does_not_become_active_last_too(
         second = in_try(2, task)
         assert isinstance(second, AirflowFailException)
         assert text in str(second)
+
+
+DICTIONARIES = OPERATORS.keys() - {"templates"}
+"""The operators that return a dictionary."""
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_field_of_a_returned_dictionary_is_an_output(name: str) -> None:
+    """As ``ensure.output["name"]``."""
+    kind, own = OPERATORS[name]
+
+    assert operator(name).multiple_outputs is (name in DICTIONARIES)
+    assert operator(name, multiple_outputs=False).multiple_outputs is False
+    assert operator(name, default_args={"multiple_outputs": False}).multiple_outputs is False
+    with DAG("mapped", schedule=None, start_date=datetime(2025, 1, 1)):
+        mapped = kind.partial(task_id="t", **own).expand_kwargs([{}])
+    assert mapped.partial_kwargs["multiple_outputs"] is (name in DICTIONARIES)
