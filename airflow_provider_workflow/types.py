@@ -71,9 +71,11 @@ class Lease(TypedDict, Generic[Payload]):
     The result of a sensor with ``acknowledge="manual"``, for ``WorkflowAcknowledgeOperator``.
 
     ``leased_until`` is the moment at which its messages are redelivered, as the service writes it.
+    ``inbox_name`` is the id again where the name is unknown.
     """
 
     inbox_id: str
+    inbox_name: NotRequired[str]
     lease_id: str
     leased_until: str
     messages: list[Message[Payload]]
@@ -106,13 +108,15 @@ class DeadLetter(TypedDict):
     """
     The ``conf`` of a run of the dead-letter DAG: ASCII strings, which every database can store.
 
-    ``connection_id`` is the id of the Airflow connection. ``message_json`` is the whole message as a JSON
+    ``connection_id`` is the id of the Airflow connection. ``inbox_name`` is the id again where the name is
+    unknown, and dead letters of version 0.2.0 lack it. ``message_json`` is the whole message as a JSON
     string. ``target_dag_id`` is None if no route takes it; ``target_run_id`` is the id of the run that the
     message was meant to start.
     """
 
     connection_id: str
     inbox_id: str
+    inbox_name: NotRequired[str]
     message_id: str
     created_at: str | None
     delivery_count: int

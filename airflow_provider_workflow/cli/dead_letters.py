@@ -31,6 +31,7 @@ from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MAX_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
+from airflow_provider_workflow.text import counted
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit."""
@@ -53,7 +54,7 @@ def list_dead_letters(args: Namespace) -> int:
     shown = first[: args.limit]
     output.show(args.output, [_result(letter) for letter in shown], [_row(letter) for letter in shown])
     if len(first) > len(shown):
-        output.note(f"There are more than {len(shown)} dead letters; --limit shows more.")
+        output.note(f"There are more than {counted(len(shown), 'dead letter')}; --limit shows more.")
     named.note_others()
     return Exit.OK
 
@@ -95,10 +96,12 @@ def _result(letter: StoredDeadLetter) -> dict[str, Any]:
 def _row(letter: StoredDeadLetter) -> output.Row:
     """The row of a dead letter in a table."""
     entries = letter.run.conf
+    inbox_id, name = entries["inbox_id"] or "", entries["inbox_name"]
+    is_known = name not in (None, inbox_id)  # unlike in dead letters of version 0.2.0
     return {
         "message id": letter.message_id,
         "age": output.duration(clock.now() - letter.run.run_after.timestamp()),
-        "inbox": (entries["inbox_id"] or "")[: output.SHORT_ID],
+        "inbox": name if is_known else inbox_id[: output.SHORT_ID],
         "status": "replayed" if letter.replays else entries["reason"],
         "target DAG": entries["target_dag_id"],
     }
@@ -190,9 +193,10 @@ class _NamedDags:
         if self._others:
             names = sorted(self._others)
             more = f" and {len(names) - SHOWN_DAGS} more" if len(names) > SHOWN_DAGS else ""
+            dags = "DAG" if len(names) == 1 else "DAGs"
             output.note(
-                f"Left out: dead letters of the DAGs {', '.join(names[:SHOWN_DAGS])}{more}, which no deployed"
-                " listener of their inbox names as dead_letter_dag_id; --dag-id takes them."
+                f"Left out: dead letters of the {dags} {', '.join(names[:SHOWN_DAGS])}{more}, which no"
+                " deployed listener of their inbox names as dead_letter_dag_id; --dag-id takes them."
             )
 
 

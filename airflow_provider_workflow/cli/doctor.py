@@ -28,7 +28,7 @@ from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.dispatch.payload_store import PayloadStore, PayloadStoreError
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 from airflow_provider_workflow.source import problem_of
-from airflow_provider_workflow.text import escaped
+from airflow_provider_workflow.text import counted, escaped
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
@@ -106,9 +106,9 @@ def doctor(args: Namespace) -> int:
     else:
         for finding in findings:
             _print(finding)
-        warnings = "warning" if counts[WARNING] == 1 else "warnings"
+        warnings = counted(counts[WARNING], "warning")
         skipped = f"{counts[SKIPPED]} skipped, " if counts[SKIPPED] else ""
-        output.write(f"{counts[FAILED]} failed, {counts[WARNING]} {warnings}, {skipped}{counts[OK]} ok")
+        output.write(f"{counts[FAILED]} failed, {warnings}, {skipped}{counts[OK]} ok")
     return Exit.FAULT if counts[FAILED] or counts[SKIPPED] else Exit.OK
 
 
@@ -300,7 +300,8 @@ def _inbox(subject: Examination, inbox: types.Inbox) -> Finding:
         if message.get("status") in ("available", "leased")
     )
     if often:
-        detail += f"; {often} have a delivery count of {HIGH_DELIVERY_COUNT} or more"
+        have = "1 has" if often == 1 else f"{often} have"
+        detail += f"; {have} a delivery count of {HIGH_DELIVERY_COUNT} or more"
         fixes.append("no route takes them, or the log of the listener has the error")
     status = WARNING if state[0] == OK and fixes else state[0]
     return Finding(check, status, detail, "; ".join(fixes) or None)

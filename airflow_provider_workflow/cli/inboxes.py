@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.errors import (
     WorkflowError,
 )
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
-from airflow_provider_workflow.text import escaped
+from airflow_provider_workflow.text import counted, escaped
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED
 
 PAGES = 5
@@ -71,12 +71,13 @@ def _count(hook: WorkflowHook, listed: Sequence[types.Inbox]) -> list[dict[str, 
         except NotFoundError:  # deleted meanwhile
             counts.append(None)
         except WorkflowError as error:
-            output.note(f"Messages of {len(listed) - len(counts)} inboxes were not counted: {error}")
+            inboxes_left = counted(len(listed) - len(counts), "inbox", "inboxes")
+            output.note(f"Messages of {inboxes_left} were not counted: {error}")
             return counts + [None] * (len(listed) - len(counts))
     if uncounted := len(listed) - len(counts):
         output.note(
-            f"Messages of {uncounted} inboxes were not counted: at most {MAX_COUNTED_INBOXES} are;"
-            " 'inbox show' counts those of one."
+            f"Messages of {counted(uncounted, 'inbox', 'inboxes')} were not counted: those of at most"
+            f" {MAX_COUNTED_INBOXES} are; 'inbox show' counts those of one."
         )
     return counts + [None] * uncounted
 

@@ -29,6 +29,7 @@ from airflow_provider_workflow.client.errors import (
 from airflow_provider_workflow.client.http_messages import Answer
 from airflow_provider_workflow.client.settings import Settings
 from airflow_provider_workflow.client.tokens import AccessToken
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import escaped
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
             if not is_stream or response.headers.get("content-encoding", "identity") != "identity":
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
-            tail, rate = b"", _EventRate(inbox_id)
+            tail, rate = b"", _EventRate(name_of(inbox_id, client.settings.connection_id))
             while chunk := await next_chunk(response):
                 received = tail + chunk
                 tail, events = received[1 - len(DATA) :], received.count(DATA)
@@ -100,11 +101,11 @@ class _EventRate:
     """
     The events of a stream in a second.
 
-    :param inbox_id: for the log.
+    :param inbox_name: for the log; escaped.
     """
 
-    def __init__(self, inbox_id: str) -> None:
-        self._inbox_id = inbox_id
+    def __init__(self, inbox_name: str) -> None:
+        self._inbox_name = inbox_name
         self._began_at, self._count = clock.monotonic(), 0
 
     def add(self, events: int) -> None:
@@ -114,7 +115,7 @@ class _EventRate:
         self._count += events
         if self._count > MAX_EVENTS:
             text = f"closed for {REFUSED_SECONDS:.0f} s: over {MAX_EVENTS} events in a second"
-            log.warning("Event stream of inbox %s: %s", escaped(self._inbox_id), text)
+            log.warning("Event stream of inbox %s: %s", self._inbox_name, text)
             raise InvalidRequestError(text, status=200)
 
 
@@ -195,7 +196,8 @@ async def _keep_open(client: AsyncWorkflowClient, inbox_id: str, listeners: set[
             log.debug("Event stream of inbox %s: %s", escaped(inbox_id), fault)
         except Exception as fault:
             if failures == 0:
-                log.warning("Event stream of inbox %s broke: %s", escaped(inbox_id), type(fault).__name__)
+                name = name_of(inbox_id, client.settings.connection_id)
+                log.warning("Event stream of inbox %s broke: %s", name, type(fault).__name__)
         pause = _pause(error, RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
         failures += 1
         await clock.async_sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311 spreads reconnections

@@ -30,7 +30,7 @@ Entry = str | tuple[str, ...]
 MESSAGE_ID = ("message", "id")
 """The entry of a message's run that has the id of the message."""
 DEAD_LETTER_ENTRIES = (
-    *("message_id", "connection_id", "inbox_id", "created_at", "delivery_count"),
+    *("message_id", "connection_id", "inbox_id", "inbox_name", "created_at", "delivery_count"),
     *("reason", "cause", "target_dag_id", "target_run_id"),
 )
 """The entries of a dead letter's conf, except its message."""

@@ -185,7 +185,8 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
         from airflow.sdk import exceptions
 
         from airflow_provider_workflow.dispatch.batch_outcomes import BatchError
-        from airflow_provider_workflow.text import escaped
+        from airflow_provider_workflow.inbox_names import name_of
+        from airflow_provider_workflow.text import counted, escaped
 
         kwargs = determine_kwargs(self.python_callable, self.op_args, {**context, **self.op_kwargs})
         without_error = tuple(kind for name, kind in vars(exceptions).items() if name in WITHOUT_ERROR)
@@ -198,16 +199,16 @@ class WorkflowInboxDecoratedOperator(ReleasesOnKill, DecoratedOperator, Workflow
             except MessagesFailed as failed:
                 causes = {id_: escaped(cause, MAX_FAILURE_LENGTH) for id_, cause in failed.causes.items()}
                 if unknown := causes.keys() - ids:
+                    which = counted(len(unknown), "id that is", "ids that are")
                     raise BatchError(
-                        self.inbox,
-                        f"MessagesFailed names {len(unknown)} ids that are not in the batch, such as"
-                        f" {escaped(min(unknown))}. Give ids of messages of this call; nothing of the batch"
-                        " was acknowledged",
+                        name_of(self.inbox, self.workflow_conn_id),
+                        f"MessagesFailed names {which} not in the batch, such as {escaped(min(unknown))}."
+                        " Give ids of messages of this call; nothing of the batch was acknowledged",
                     ) from None
                 return causes
             except without_error as error:
                 raise BatchError(
-                    self.inbox,
+                    name_of(self.inbox, self.workflow_conn_id),
                     f"the function raised {type(error).__name__}, with which the task would end without an"
                     " error, though its messages are not processed. Return from the function, or raise"
                     " MessagesFailed",

@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.results import Counts, add
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import counted, escaped
 from airflow_provider_workflow.types import Counted
 
@@ -41,12 +42,12 @@ class BatchError(AirflowException):
     """
     Messages were not processed; they were not acknowledged, and are redelivered.
 
-    :param inbox: id or name.
+    :param inbox_name: escaped.
     :param text: what is wrong, and the fix.
     """
 
-    def __init__(self, inbox: str, text: str) -> None:
-        super().__init__(f"Inbox {escaped(inbox)}: {text}")
+    def __init__(self, inbox_name: str, text: str) -> None:
+        super().__init__(f"Inbox {inbox_name}: {text}")
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Outcomes:
     The outcomes of one task.
 
     :param inbox: id or name.
+    :param conn_id: id of the Airflow connection.
     :param attempt: try of the task, 1 or more.
     :param calls: how often the function was called.
     :param processed: messages for which it returned.
@@ -63,12 +65,18 @@ class Outcomes:
     """
 
     inbox: str
+    conn_id: str
     attempt: int
     calls: int = 0
     processed: Counted = field(default_factory=lambda: Counted(count=0, ids=[]))
     counts: Counts = field(default_factory=Counts)
     failed: dict[str, tuple[str, Exception | None]] = field(default_factory=dict)
     _failed_in_a_row: int = 0
+
+    @property
+    def inbox_name(self) -> str:
+        """The name of the inbox, as far as this process knows it; escaped."""
+        return name_of(self.inbox, self.conn_id)
 
     def add_call(self, processed: list[str], failed: int) -> None:
         """
@@ -93,7 +101,7 @@ class Outcomes:
         log.warning(
             "Inbox %s: message %s failed on its delivery number %d, and is redelivered when its lease"
             " expires: %s",
-            escaped(self.inbox),
+            self.inbox_name,
             escaped(delivery.id),
             delivery.count,
             cause,
@@ -109,7 +117,7 @@ class Outcomes:
         """Log all counts in one line."""
         log.info(
             "Inbox %s: processed %s in %s; %d failed, new dead letters: %d",
-            escaped(self.inbox),
+            self.inbox_name,
             counted(self.processed["count"], "message"),
             counted(self.calls, "batch", "batches"),
             len(self.failed),
@@ -125,10 +133,10 @@ class Outcomes:
         """
         if self.failed:
             raised = (error for _, error in self.failed.values() if error is not None)
-            raise next(raised, BatchError(self.inbox, self._failed_text()))
+            raise next(raised, BatchError(self.inbox_name, self._failed_text()))
         if self.may_be_broken:
             raise BatchError(
-                self.inbox,
+                self.inbox_name,
                 "the function failed for too many messages in a row. They are dead letters now; a retry of"
                 " this task goes on with the others",
             )

@@ -87,7 +87,7 @@ class Batches:
 
     def __post_init__(self) -> None:
         rules = self.dead_letter_rules
-        self._outcomes = Outcomes(self.inbox, self.attempt)
+        self._outcomes = Outcomes(self.inbox, self.hook.workflow_conn_id, self.attempt)
         self._size = LeaseSize(self.limits.lease_limit, self.attempt)
         runs = MessageRuns(self.runs, self.hook.workflow_conn_id, store=self.store)
         self._dead_letters = DeadLetters(rules, runs, self.inbox, self._outcomes.counts) if rules else None
@@ -168,7 +168,7 @@ class Batches:
         leased = sum(message.get("status") == "leased" for message in messages)
         if leased:
             raise BatchError(
-                self.inbox,
+                self._outcomes.inbox_name,
                 f"no message is available, with {counted(leased, 'message')} still leased: an earlier try of"
                 " this task failed (its log has the cause) or was killed, or another task has leased them."
                 " They are redelivered when their leases expire; a retry of this task processes them",
@@ -242,7 +242,7 @@ class Batches:
         longest = self.limits.lease_seconds - MARGIN_SECONDS
         if is_late and took >= longest:
             raise BatchError(
-                self.inbox,
+                self._outcomes.inbox_name,
                 f"the function took {took:.0f} s for {counted(len(batch), 'message')}, and all calls of a"
                 f" lease may take {longest:.0f} s. Messages that were not acknowledged in time are"
                 f" redelivered. Increase lease_seconds (now {self.limits.lease_seconds}, up to 3600), or"
@@ -335,7 +335,8 @@ class Batches:
             except WorkflowError as error:
                 if not error.transient or clock.now() + PAUSE_SECONDS >= lease.ends_at:
                     raise
-                log.warning("Inbox %s: an acknowledgement failed, and is repeated: %s", self.inbox, error)
+                name = self._outcomes.inbox_name
+                log.warning("Inbox %s: an acknowledgement failed, and is repeated: %s", name, error)
                 clock.sleep(PAUSE_SECONDS)
 
     def _acknowledge_once(self, lease: HeldLease, hook: WorkflowHook) -> None:

@@ -26,6 +26,7 @@ from airflow_provider_workflow.dispatch.payload_store import REFERENCE, PayloadS
 from airflow_provider_workflow.dispatch.payloads import payload_of
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, MessageRuns, Start, run_id_of
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import ascii_of, escaped, quoted
 from airflow_provider_workflow.types import DeadLetter as DeadLetter
 
@@ -81,6 +82,10 @@ class DeadLetters:
     counts: Counts
     store_error: PayloadStoreError | None = None
 
+    @property
+    def _name(self) -> str:
+        return name_of(self.inbox, self.runs.connection_id)
+
     def is_found(self, delivery: Delivery) -> bool:
         """
         Whether a message that may have been delivered before is a dead letter already.
@@ -118,8 +123,7 @@ class DeadLetters:
         """
         conn_id, target_run_id = self.runs.connection_id, self.runs.run_id(delivery)
         run_id = run_id_of(delivery.id, delivery.inbox_id, DEAD_LETTER_PREFIX)
-        message_id, inbox = quoted(delivery.id), quoted(self.inbox)
-        note = f"Message {message_id} of the inbox {inbox}, a dead letter: {reason}"
+        note = f"Message {quoted(delivery.id)} of the inbox {quoted(self._name)}, a dead letter: {reason}"
         try:
             written = replace(delivery, message=self.runs.content_of(delivery))
             conf = conf_of(written, conn_id, target_dag_id, reason, cause, target_run_id)
@@ -132,7 +136,7 @@ class DeadLetters:
             observers.notify("dead_lettered", inbox=self.inbox, conn_id=conn_id)
             log.warning(
                 "Inbox %s: message %s is a dead letter (%s): started the run %s of the DAG %s. Cause: %s",
-                escaped(self.inbox),
+                self._name,
                 escaped(delivery.id),
                 reason,
                 run_id,
@@ -148,7 +152,7 @@ class DeadLetters:
         log.error(
             "Inbox %s: message %s was rejected, and its dead letter in the DAG %s was not started; it is"
             " redelivered when its lease expires. First cause: %s. Second cause: %s",
-            escaped(self.inbox),
+            self._name,
             escaped(delivery.id),
             self.rules.dag_id,
             cause,
@@ -174,6 +178,7 @@ def conf_of(
     return {
         "connection_id": connection_id,
         "inbox_id": ascii_of(delivery.inbox_id),
+        "inbox_name": ascii_of(name_of(delivery.inbox_id, connection_id)),
         "message_id": ascii_of(delivery.id),
         "created_at": ascii_of(created_at) if isinstance(created_at, str) else None,
         "delivery_count": delivery.count,

@@ -34,9 +34,10 @@ from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
 from airflow_provider_workflow.dispatch.run_errors import MessageFault, RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import MessageRuns, Runs, Start
 from airflow_provider_workflow.dispatch.schema import InvalidPayloadError
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.limits import PROBE_SECONDS, Limits
 from airflow_provider_workflow.source import SourceError
-from airflow_provider_workflow.text import escaped, quoted
+from airflow_provider_workflow.text import counted, escaped, quoted
 
 if TYPE_CHECKING:
     from airflow_provider_workflow.hooks.workflow import WorkflowHook
@@ -123,6 +124,11 @@ class Dispatcher:
         )
 
     @property
+    def inbox_name(self) -> str:
+        """The name of the inbox, as far as this process knows it; escaped."""
+        return name_of(self.inbox, self.hook.workflow_conn_id)
+
+    @property
     def started(self) -> set[str]:
         """Targets of which this drain started a run."""
         return self._rejections.blame.started
@@ -147,7 +153,7 @@ class Dispatcher:
         finally:
             if self.counts.handled > handled_before:
                 dag_ids, summary = ", ".join(self.routes.dag_ids), self.counts.summary()
-                log.info("Inbox %s: dispatched to %s: %s", escaped(self.inbox), dag_ids, summary)
+                log.info("Inbox %s: dispatched to %s: %s", self.inbox_name, dag_ids, summary)
 
     def _drain(self, lease: HeldLease | None) -> DrainEnd:
         self._ends_at = clock.now() + MAX_DRAIN_SECONDS
@@ -295,11 +301,11 @@ class Dispatcher:
             self._acknowledge(self.hook)
             if unsettled and self._target_error is None:
                 log.warning(
-                    "Inbox %s: %d of %d leased messages were not started before the %g s safety margin at the"
-                    " end of their lease; they are released",
-                    self.inbox,
+                    "Inbox %s: %d of %s not started before the %g s safety margin at the end of their lease;"
+                    " they are released",
+                    self.inbox_name,
                     len(unsettled),
-                    len(lease.deliveries),
+                    counted(len(lease.deliveries), "leased message was", "leased messages were"),
                     MARGIN_SECONDS,
                 )
             self._released.update(unsettled)
@@ -375,7 +381,7 @@ class Dispatcher:
             content = self._runs.content_of(delivery) if run is None else {}
             if lease.seconds_left() <= 0:
                 # Airflow, or the payload store, may have taken long to answer.
-                log.info("Inbox %s: the lease of message %s has ended", self.inbox, escaped(delivery.id))
+                log.info("Inbox %s: the lease of message %s has ended", self.inbox_name, escaped(delivery.id))
                 return False
             self._record(*(run or (self._start_run(dag_id, delivery, content, lease), dag_id)), delivery)
         except tuple(REFUSALS) as error:
@@ -425,7 +431,7 @@ class Dispatcher:
     def _start_run(
         self, dag_id: str, delivery: Delivery, content: Mapping[str, Any], lease: HeldLease
     ) -> Start:
-        note = f"Message {quoted(delivery.id)} of the inbox {quoted(self.inbox)}"
+        note = f"Message {quoted(delivery.id)} of the inbox {quoted(self.inbox_name)}"
         if self.origin:
             note += f", started by {self.origin}"
         try:
@@ -464,10 +470,10 @@ class Dispatcher:
             except WorkflowError as error:
                 self._acknowledgement_error = error
                 log.warning(
-                    "Inbox %s: the acknowledgement of %d messages failed; they have their runs, and are"
-                    " redelivered unless a later acknowledgement succeeds: %s",
-                    self.inbox,
-                    len(message_ids),
+                    "Inbox %s: the acknowledgement of %s failed; the runs exist, and the service redelivers"
+                    " unless a later acknowledgement succeeds: %s",
+                    self.inbox_name,
+                    counted(len(message_ids), "message"),
                     error,
                 )
                 if error.transient:

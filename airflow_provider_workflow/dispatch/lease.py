@@ -21,7 +21,7 @@ from airflow_provider_workflow.client.inboxes import first_messages
 from airflow_provider_workflow.dispatch.delivery import Delivery, delivery_count
 from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import SourceError, problem_of
-from airflow_provider_workflow.text import escaped
+from airflow_provider_workflow.text import counted, escaped
 from airflow_provider_workflow.types import PAUSED
 
 if TYPE_CHECKING:
@@ -146,10 +146,10 @@ class HeldLease:
             return
         if (done := len(answer.get("results") or [])) < len(ids):
             log.info(
-                "Inbox %s: %d of %d messages were acknowledged; the others were before, or are redelivered",
+                "Inbox %s: %d of %s acknowledged; the rest was before, or is redelivered",
                 name,
                 done,
-                len(ids),
+                counted(len(ids), "message was", "messages were"),
             )
 
     def release(self, hook: WorkflowHook, message_ids: Collection[str]) -> None:
@@ -168,9 +168,9 @@ class HeldLease:
             )
         except WorkflowError as error:
             log.warning(
-                "Inbox %s: %d messages are redelivered when their lease expires (%s)",
+                "Inbox %s: %s redelivered when the lease expires (%s)",
                 name_of(self.inbox_id, hook.workflow_conn_id),
-                len(message_ids),
+                counted(len(message_ids), "message is", "messages are"),
                 error,
             )
 

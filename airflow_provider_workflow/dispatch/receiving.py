@@ -31,7 +31,8 @@ from airflow_provider_workflow.dispatch.payload_store import PayloadStore
 from airflow_provider_workflow.dispatch.payloads import storable, why_unstorable
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.routing import Routes, UnroutableError
-from airflow_provider_workflow.text import escaped
+from airflow_provider_workflow.inbox_names import name_of
+from airflow_provider_workflow.text import counted, escaped
 from airflow_provider_workflow.types import Lease, Message
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class Receiver:
     task: TaskLife = field(default_factory=TaskLife)
     store: PayloadStore | None = None
 
+    @property
+    def _name(self) -> str:
+        return name_of(self.inbox, self.hook.workflow_conn_id)
+
     def stored(self) -> list[Message] | None:
         """
         The messages that an earlier try of this task stored; None if there are none.
@@ -77,7 +82,8 @@ class Receiver:
         if not record["acknowledged"]:
             self._acknowledge(record)
         messages: list[Message] = record["messages"]
-        log.info("Returning the %d messages that an earlier try of this task received", len(messages))
+        text = "Inbox %s: returning %s that an earlier try of this task received"
+        log.info(text, self._name, counted(len(messages), "message"))
         return messages
 
     def take(self, lease: HeldLease) -> list[Message]:
@@ -99,8 +105,8 @@ class Receiver:
             lease.release(self.hook, lease.message_ids)
             raise
         self._acknowledge(record)
-        text = "Inbox %s: received %d messages, stored and acknowledged"
-        log.info(text, escaped(self.inbox), len(messages))
+        text = "Inbox %s: received %s, stored and acknowledged"
+        log.info(text, self._name, counted(len(messages), "message"))
         return messages
 
     def lend(self, lease: HeldLease) -> Lease | None:
@@ -108,9 +114,9 @@ class Receiver:
         lent = self._matching(lease)
         if lent is not None:
             log.info(
-                "Inbox %s: received %d messages, leased until %s",
-                escaped(self.inbox),
-                len(lent["messages"]),
+                "Inbox %s: received %s, leased until %s",
+                self._name,
+                counted(len(lent["messages"]), "message"),
                 escaped(lease.leased_until),
             )
         return lent
@@ -127,7 +133,7 @@ class Receiver:
         except (ConflictError, InvalidRequestError, LeaseExpiredError, NotFoundError) as error:
             log.warning(
                 "Inbox %s: the stored messages cannot be acknowledged any more: %s",
-                escaped(self.inbox),
+                self._name,
                 error,
             )
         with suppress(Exception):  # the next try acknowledges them again, which has no effect
@@ -159,12 +165,14 @@ class Receiver:
             for message_id in judged:
                 unsettled.pop(message_id, None)
             if unsettled:
-                text = "Inbox %s: slow checks left no time for %d of %d leased messages; they are released"
-                log.warning(text, escaped(self.inbox), len(unsettled), len(lease.deliveries))
+                text = "Inbox %s: slow checks left no time for %d of %s; the rest is released"
+                leased = counted(len(lease.deliveries), "leased message")
+                log.warning(text, self._name, len(unsettled), leased)
         if not messages:
             return None
         return {
             "inbox_id": lease.inbox_id,
+            "inbox_name": self._name,
             "lease_id": lease.lease_id,
             "leased_until": lease.leased_until,
             "messages": messages,
@@ -188,10 +196,8 @@ class Receiver:
             content = delivery.message
             if self.store is not None:
                 content = self.store.with_reference(delivery.inbox_id, content)
-            return cast("Message", storable(content, inbox=self.inbox, in_xcom=True)), False
+            return cast("Message", storable(content, inbox=self._name, in_xcom=True)), False
         self.counts.reject(delivery.id, problem)
         observers.notify("rejected", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
-        log.warning(
-            "Inbox %s: message %s was rejected: %s", escaped(self.inbox), escaped(delivery.id), problem
-        )
+        log.warning("Inbox %s: message %s was rejected: %s", self._name, escaped(delivery.id), problem)
         return None, is_late

@@ -13,6 +13,7 @@ from airflow_provider_workflow.dispatch.delivery import LAST_SAFE_DELIVERY, Deli
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.results import Counts
 from airflow_provider_workflow.dispatch.run_errors import TargetError
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.limits import PROBE_SECONDS
 from airflow_provider_workflow.text import escaped
 
@@ -105,7 +106,7 @@ class Rejections:
         ):
             return
         text = "Inbox %s: no route takes message %s, which is left to its lease"
-        log.log(self._unmatched_level, text, self.inbox, escaped(delivery.id))
+        log.log(self._unmatched_level, text, name_of(self.inbox, self.conn_id), escaped(delivery.id))
         self._unmatched_level = logging.DEBUG  # of the further ones
 
     def is_undecided(self, delivery: Delivery) -> bool:
@@ -158,7 +159,8 @@ class Rejections:
         # With a dead-letter DAG there will be a run of that, so the task does not fail.
         self.counts.reject(message_id, cause if self.dead_letters is None else None)
         observers.notify("rejected", inbox=self.inbox, conn_id=self.conn_id)
-        log.warning("Inbox %s: message %s was rejected: %s", self.inbox, escaped(message_id), cause)
+        name = name_of(self.inbox, self.conn_id)
+        log.warning("Inbox %s: message %s was rejected: %s", name, escaped(message_id), cause)
 
 
 def target_error(refusals: list[Refusal], attempt: int) -> TargetError:

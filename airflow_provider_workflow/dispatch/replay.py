@@ -24,7 +24,7 @@ from airflow_provider_workflow.client import tolerant_json
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, Runs, Start, is_run_id, run_id_of
 from airflow_provider_workflow.inbox_names import name_of
-from airflow_provider_workflow.text import quoted
+from airflow_provider_workflow.text import escaped, quoted
 
 
 class Outcome(Enum):
@@ -61,11 +61,13 @@ class Replay:
     :param target_dag_id: the DAG that rejected the message; None if no DAG did.
     :param run_id: id of the run.
     :param conf: its ``conf``, as the dispatcher makes it.
+    :param inbox_name: of the inbox; its id if the dead letter has no name. For logs and notes.
     """
 
     target_dag_id: str | None
     run_id: str
     conf: dict[str, Any]
+    inbox_name: str
 
     @classmethod
     def of(cls, conf: Mapping[str, Any], dead_letter_run_id: str | None = None) -> Replay:
@@ -100,11 +102,14 @@ class Replay:
         own_run_id = run_id_of(message_id, inbox_id, DEAD_LETTER_PREFIX)
         if dead_letter_run_id not in (None, own_run_id):
             raise WrongRunError
-        content = storable(message, inbox=name_of(inbox_id, connection_id))
+        name = conf.get("inbox_name")
+        name = name if isinstance(name, str) and name else name_of(inbox_id, connection_id)
+        content = storable(message, inbox=escaped(name))
         return cls(
             target or None,
             run_id,
             {"connection_id": connection_id, "inbox_id": inbox_id, "message": content},
+            name,
         )
 
     def start(
@@ -145,11 +150,9 @@ class Replay:
             return target_dag_id, Outcome.EXISTING
         if dry_run:
             return dag_id, Outcome.WOULD_START
-        inbox_id = self.conf["inbox_id"]
-        message_id = self.conf["message"]["id"]
-        of_inbox = f"of the inbox {quoted(inbox_id)}"
-        note = f"Message {quoted(message_id)} {of_inbox}, replayed by {origin}"
+        message_id, name = self.conf["message"]["id"], quoted(self.inbox_name)
+        note = f"Message {quoted(message_id)} of the inbox {name}, replayed by {origin}"
         if runs.start(dag_id, self.run_id, self.conf, note) is not Start.STARTED:
             return dag_id, Outcome.EXISTING
-        observers.notify("replayed", inbox=inbox_id, conn_id=self.conf["connection_id"])
+        observers.notify("replayed", inbox=self.conf["inbox_id"], conn_id=self.conf["connection_id"])
         return dag_id, Outcome.STARTED

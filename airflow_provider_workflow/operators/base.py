@@ -258,6 +258,13 @@ class DispatchingOperator(ReleasesOnKill, WorkflowOperator):
         self.unmatched = unmatched
         self._given = {name for name in DispatchingOperator.template_fields if getattr(self, name)}
 
+    @property
+    def _inbox_name(self) -> str:
+        """The name of the inbox, as far as this process knows it; escaped."""
+        from airflow_provider_workflow.inbox_names import name_of
+
+        return name_of(self.inbox, self.workflow_conn_id)
+
     def _read_rendered(self) -> None:
         """Let the templated names be strings, after Airflow has rendered them."""
         for field in DispatchingOperator.template_fields:

@@ -94,7 +94,7 @@ class WorkflowDeadLetterReplayOperator(OwnDefaults):
         log.info(
             "Message %s of the inbox %s was replayed: the run %s of the DAG %s is %s",
             escaped(replay.conf["message"]["id"]),
-            escaped(replay.conf["inbox_id"]),
+            escaped(replay.inbox_name),
             replay.run_id,
             dag_id,
             outcome.value,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_workflow import clock, moments
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.operators.alarms import RaisesAlarms
 from airflow_provider_workflow.operators.base import (
     DispatchingOperator,
@@ -166,10 +167,10 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         reported = notice.payload.get("problem")
         noticed = SourceProblem.of(reported) or SourceProblem("unusable", "see its log")
         if problem is None and not noticed.is_alarm(self.on_paused):
-            log.warning("Inbox %s: %s", self.inbox, noticed.text)
+            log.warning("Inbox %s: %s", self._inbox_name, noticed.text)
             return
         if problem is None and clock.now() - notice.made_at > MAX_NOTICE_AGE_SECONDS:
-            log.info("Inbox %s: the source was in trouble, and is sound again", self.inbox)
+            log.info("Inbox %s: the source was in trouble, and is sound again", self._inbox_name)
             return
         self._found(problem or noticed, context)
         if problem is not None:
@@ -178,7 +179,7 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
         self._alarm.raised()
         self._store_alarm(context)
         raise AirflowFailException(
-            f"The triggerer finds the inbox {self.inbox!r} in trouble since {since or 'a few minutes'},"
+            f"The triggerer finds the inbox {self._inbox_name!r} in trouble since {since or 'a few minutes'},"
             f" though this task could use it. What the triggerer found: {noticed.text}"
         )
 
@@ -213,7 +214,8 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
                 return problem
             pause = reading_pause()
             text = "Inbox %s: reading its state again in %.0f s; a problem that lasts fails the task: %s"
-            log.warning(text, self.inbox, pause, problem.text if problem else "it is sound at the moment")
+            state = problem.text if problem else "it is sound at the moment"
+            log.warning(text, self._inbox_name, pause, state)
             clock.sleep(pause)
             problem = drain()
 
@@ -247,7 +249,7 @@ def drain_inbox(dispatcher: Dispatcher, *, on_paused: Literal["fail", "log"] = "
         return logging.WARNING, error.problem.text
     if dispatcher.unreachable is not None:
         raise dispatcher.unreachable
-    return logging.INFO, f"Inbox {dispatcher.inbox}: {drained.value}"
+    return logging.INFO, f"Inbox {dispatcher.inbox_name}: {drained.value}"
 
 
 _ALL: Any = object()
@@ -292,6 +294,7 @@ class LeaseOperator(WorkflowOperator):
         :raises ValueError: an argument is invalid; the text names it.
         """
         from airflow_provider_workflow.client.errors import LeaseExpiredError
+        from airflow_provider_workflow.text import counted, escaped
 
         if self.message_ids is None and not self._ends_all:
             raise ValueError("message_ids is None: leave it out for all messages of the lease")
@@ -317,10 +320,12 @@ class LeaseOperator(WorkflowOperator):
             done = len(answer.get("results") or [])
         except LeaseExpiredError:
             done = 0
-        log.info("Inbox %s: %s %d of %d messages", inbox_id, self.past_tense, done, len(ids))
+        # A lease of version 0.2.0 has no name.
+        name = escaped(str(lease.get("inbox_name") or name_of(inbox_id, self.hook.workflow_conn_id)))
+        log.info("Inbox %s: %s %d of %s", name, self.past_tense, done, counted(len(ids), "message"))
         if done < len(ids):
-            text = "The lease of %d messages had ended already; they are redelivered, unless %s before"
-            log.warning(text, len(ids) - done, self.past_tense)
+            text = "Inbox %s: the lease of %s had ended already; the service redelivers what was not %s"
+            log.warning(text, name, counted(len(ids) - done, "message"), self.past_tense)
         return {"done": done, "lease_ended": len(ids) - done}
 
 

@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, require_bool, seconds
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.operators.base import WorkflowOperator, retries_transient_errors
 from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
 from airflow_provider_workflow.source import problem_of
@@ -55,15 +56,17 @@ def change_inbox(
         _check_initialized(changed, inbox, hook)
         if changed["status"] not in already:
             raise
-        log.info("Inbox %s is %s already; nothing to do", inbox, escaped(changed["status"]))
+        state = "is %s already; nothing to do"
     else:
-        log.info("Inbox %s is %s now", inbox, escaped(changed["status"]))
+        state = "is %s now"
+    name = escaped(changed.get("name") or inbox)
+    log.info(f"Inbox %s {state}", name, escaped(changed["status"]))
     return changed
 
 
 def _check_initialized(inbox: types.Inbox, name: str, hook: WorkflowHook) -> None:
     """:raises AirflowFailException: the inbox failed to initialize, which no retry corrects."""
-    problem = problem_of(inbox, name, hook.workflow_conn_id)
+    problem = problem_of(inbox, inbox.get("name") or name, hook.workflow_conn_id)
     if problem is not None and inbox["status"] == FAILED:
         raise AirflowFailException(problem.text)
 
@@ -269,7 +272,7 @@ class WorkflowDeleteInboxOperator(InboxOperator):
             log.warning("Inbox %s does not exist; nothing to do (%s)", self.inbox, error)
             return {"inbox": self.inbox, "deleted": False}
         delete_existing(self.hook, inbox_id)
-        log.info("Inbox %s was deleted", self.inbox)
+        log.info("Inbox %s was deleted", name_of(inbox_id, self.hook.workflow_conn_id))
         return {"inbox": self.inbox, "deleted": True}
 
 

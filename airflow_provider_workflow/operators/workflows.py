@@ -19,7 +19,7 @@ from airflow_provider_workflow.options import (
     rendered,
     whole_number,
 )
-from airflow_provider_workflow.text import escaped, for_xcom
+from airflow_provider_workflow.text import counted, escaped, for_xcom
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -72,9 +72,9 @@ class WorkflowGuessOperator(WorkflowOperator):
             if self.on_rejected == "fail":
                 raise AirflowFailException(reason) from None
             # Airflow's own log line does not give the reason.
-            log.warning("%s. The task is skipped", reason)
+            log.warning("%s. The task is skipped", reason.rstrip(". "))
             raise AirflowSkipException(reason) from None
-        log.info("Guessed a workflow of %d steps", len(guess["steps"]))
+        log.info("Guessed a workflow of %s", counted(len(guess["steps"]), "step"))
         steps = [
             {
                 "step": _fields(step["step"], STEP_FIELDS),
@@ -139,7 +139,9 @@ class WorkflowTemplatesOperator(WorkflowOperator):
         apps = _app_list(self.apps)
         templates = self.hook.list_templates(apps, whole_number(self.limit))
         log.info(
-            "Found %d workflow templates for %s", len(templates), ", ".join(apps) if apps else "all apps"
+            "Found %s for %s",
+            counted(len(templates), "workflow template"),
+            ", ".join(apps) if apps else "all apps",
         )
         return [
             for_xcom(

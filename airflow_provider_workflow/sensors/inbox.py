@@ -250,7 +250,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
             self._has_waited = True
             host, pause = host_of(self.hook.settings.base_url), self.poke_interval
-            log.info("Inbox %s at %s: nothing to do yet; polling every %g s", self.inbox, host, pause)
+            log.info("Inbox %s at %s: nothing to do yet; polling every %g s", self._inbox_name, host, pause)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def _take_reading(
@@ -332,14 +332,16 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
 
     def _defer_until_messages(self, context: Context, deadline: float, held: float) -> None:
         from airflow_provider_workflow.dispatch.payload_store import PayloadStore
+        from airflow_provider_workflow.text import counted
         from airflow_provider_workflow.triggers.inbox import WorkflowInboxTrigger, settle_seconds
 
         counts, remaining = self.counts, deadline - clock.now()
         if remaining <= 0:
             self._raise_alarm_at_timeout(context)
-            done = f" {counts.handled} messages were worked on." if counts.handled else ""
+            were = counted(counts.handled, "message was", "messages were")
+            done = f" {were} worked on." if counts.handled else ""
             text = f"nothing more to do within {self.timeout:g} s.{done}"
-            raise AirflowSensorTimeout(f"Inbox {self.inbox!r}: {text}")
+            raise AirflowSensorTimeout(f"Inbox {self._inbox_name!r}: {text}")
         limit, seconds = self._lease_of_trigger(context)
         longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity, or a store for payloads, the trigger only resumes the task after ``hold`` seconds.
@@ -374,7 +376,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         A transient error of a lease request counts as an empty inbox.
         """
         if lease is not None and lease.seconds_left() <= 0:
-            log.info("Inbox %s: a lease ended before the task resumed; leasing again", self.inbox)
+            log.info("Inbox %s: a lease ended before the task resumed; leasing again", self._inbox_name)
             # Expired by this clock; by the service's clock it may still hold its messages.
             lease.release(self.hook, lease.message_ids)
             lease = None

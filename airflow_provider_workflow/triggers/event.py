@@ -13,6 +13,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow import config, observers
 from airflow_provider_workflow.airflow_internals import airflow_release, needs
 from airflow_provider_workflow.client import arguments
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.text import escaped
 from airflow_provider_workflow.triggers.base import (
     SerializesArguments,
@@ -166,7 +167,7 @@ class WorkflowInboxEventTrigger(SerializesArguments, BaseEventTrigger):
                 observers.notify("rejected", inbox=self.inbox, conn_id=self.workflow_conn_id)
                 log.warning(
                     "Inbox %s: message %s was rejected: %s",
-                    self.inbox,
+                    name_of(self.inbox, self.workflow_conn_id),
                     escaped(message_id),
                     escaped(cause),
                 )

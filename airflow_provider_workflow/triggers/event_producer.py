@@ -27,8 +27,9 @@ from airflow_provider_workflow.dispatch.delivery import Delivery
 from airflow_provider_workflow.dispatch.lease import HeldLease
 from airflow_provider_workflow.dispatch.quarantine import check_quarantine_in_loop
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import SourceError, problem_of
-from airflow_provider_workflow.text import escaped
+from airflow_provider_workflow.text import counted, escaped
 from airflow_provider_workflow.triggers.polling import (
     FIRST_PAUSE_SECONDS,
     InboxHealth,
@@ -198,7 +199,7 @@ class InboxProducer(SharedStreamProducer):
             lease = HeldLease.of(inbox_id, answer, options.lease_seconds, conn_id)
         except InboxPausedError as paused:
             attributes = {"status": types.PAUSED, "paused_reason": paused.paused_reason}
-        problem = problem_of(attributes, options.inbox, conn_id)
+        problem = problem_of(attributes, name_of(options.inbox, conn_id), conn_id)
         if lease is None:
             await check_quarantine_in_loop(session.client, inbox_id)
             if problem is not None and problem.kind != types.PAUSED:
@@ -234,10 +235,9 @@ class InboxProducer(SharedStreamProducer):
                     await client.send(api.release_messages(batch.lease.inbox_id, batch.lease.lease_id, ids))
         except Exception as error:
             log.warning(
-                "Inbox %s: %d messages are redelivered when their lease expires, as they could not be"
-                " acknowledged or released: %s",
-                self.options.inbox,
-                len(batch.messages),
+                "Inbox %s: %s redelivered when the lease expires, neither acknowledged nor released: %s",
+                name_of(batch.lease.inbox_id, self.options.workflow_conn_id),
+                counted(len(batch.messages), "message is", "messages are"),
                 log_text(error),
             )
 
@@ -253,7 +253,7 @@ class InboxProducer(SharedStreamProducer):
             log.warning(
                 "Inbox %s: no watcher in this triggerer selects message %s. Such messages are left to their"
                 " lease, until the service quarantines them",
-                self.options.inbox,
+                name_of(batch.lease.inbox_id, self.options.workflow_conn_id),
                 escaped(unmatched[0]),
             )
         ids, pause = batch.ids(selected=True), FIRST_PAUSE_SECONDS

@@ -185,7 +185,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
             text = await asyncio.to_thread(lease.hand_off)
         except ValueError as error:
             # The task leases the messages itself.
-            log.info("Inbox %s: releasing a lease that cannot be handed off: %s", self.inbox, error)
+            name = name_of(inbox_id, self.workflow_conn_id)
+            log.info("Inbox %s: releasing a lease that cannot be handed off: %s", name, error)
             with suppress(WorkflowError):
                 await session.client.send(api.release_messages(inbox_id, lease.lease_id, lease.message_ids))
             return POLL
@@ -203,7 +204,8 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         """
         from airflow_provider_workflow.types import FAILED, PAUSED
 
-        problem = problem_of(inbox, self.inbox, self.workflow_conn_id)
+        name = name_of(self.inbox, self.workflow_conn_id)
+        problem = problem_of(inbox, name, self.workflow_conn_id)
         if problem is not None and problem.kind != PAUSED and not has_messages:
             raise SourceError(problem)
         if inbox.get("status") != FAILED:  # one that has a last lease

@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.airflow_internals import airflow_release
 from airflow_provider_workflow.client.arguments import intervals, require_bool, require_text, seconds
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import (
     ALARM_AGAIN_SECONDS,
     Alarm,
@@ -160,7 +161,8 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
                     while inbox["id"] == session.inbox["id"]:  # else a new one has its name
                         if clock.monotonic() >= state_due:
                             health.seen(inbox)
-                            problem = problem_of(inbox, self.inbox, self.workflow_conn_id)
+                            name = name_of(self.inbox, self.workflow_conn_id)
+                            problem = problem_of(inbox, name, self.workflow_conn_id)
                             problem = problem if problem and problem.is_alarm() else None
                             is_alarm = await self._is_alarm(problem, schedule)
                             state_due = clock.monotonic() + reading_pause()
@@ -234,7 +236,7 @@ class WorkflowInboxNoticeTrigger(SerializesArguments, BaseEventTrigger):
             text = (
                 "Inbox %s: the last alarm is not kept in the asset state store (%s); a restart may repeat it"
             )
-            log.info(text, self.inbox, cause)
+            log.info(text, name_of(self.inbox, self.workflow_conn_id), cause)
             return None
 
     def _tell_active(self, is_active: bool) -> None:

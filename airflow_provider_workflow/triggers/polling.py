@@ -18,6 +18,7 @@ from airflow_provider_workflow.client.errors import WorkflowError, requested_wai
 from airflow_provider_workflow.config import max_event_streams
 from airflow_provider_workflow.dispatch.quarantine import report_quarantined
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
+from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.source import SourceError, problem_of, reading_pause
 from airflow_provider_workflow.text import escaped, host_of
 
@@ -64,7 +65,7 @@ class InboxHealth:
     """
 
     def __init__(self, inbox: str, conn_id: str, log: logging.Logger) -> None:
-        self._inbox = escaped(inbox)
+        self._inbox_as_given = inbox
         self._conn_id = conn_id
         self.log = log
         self.errors = 0
@@ -72,6 +73,11 @@ class InboxHealth:
         self._logged: type[Exception] | None = None
         self._is_long = False
         self._state: str | None = None
+
+    @property
+    def _inbox(self) -> str:
+        """The name of the inbox, as far as this process knows it; escaped."""
+        return name_of(self._inbox_as_given, self._conn_id)
 
     def failed(self, error: Exception) -> float:
         """
@@ -196,7 +202,7 @@ async def open_session(options: PollingOptions, health: InboxHealth) -> AsyncIte
             if health.errors == 0:
                 health.log.info(
                     "Inbox %s at %s: waiting for messages, by %s every %g to %g s",
-                    options.inbox,
+                    name_of(options.inbox, options.workflow_conn_id),
                     host_of(client.settings.base_url),
                     "its event stream and by polling" if options.wake_on_events else "polling",
                     options.poll_interval,

@@ -76,7 +76,7 @@ READ = {
     "logs/dag_id=set_up_tickets/*/attempt=1.log": "Inbox tickets exists: id ",
     "logs/dag_id=create_and_delete/*task_id=delete/*": "Inbox short-lived was deleted",
     "logs/dag_id=work_then_acknowledge/*task_id=acknowledge/*": "acknowledged 2 of 2 messages",
-    "logs/dag_id=release_returns/*task_id=release/*": "released 1 of 1 messages",
+    "logs/dag_id=release_returns/*task_id=release/*": "released 1 of 1 message",
     "logs/dag_id=leave_promotion/*/attempt=1.log": "Enrollment e-17 was ended",
 }
 """What is found in logs, so that a WARNING there would be."""

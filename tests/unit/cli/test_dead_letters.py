@@ -42,6 +42,7 @@ def test_each_is_listed_with_everything_but_its_message(cli: Cli, dead_letter_ru
         "message_id": "a",
         "connection_id": "workflow_default",
         "inbox_id": INBOX_ID,
+        "inbox_name": INBOX_ID,
         "created_at": "2026-01-01T00:00:00Z",
         "delivery_count": 3,
         "reason": "rejected",
@@ -114,7 +115,7 @@ def test_dead_letters_of_a_dag_that_no_listener_names_are_taken_only_if_the_comm
     dead_letter_runs.database.add_dag("other")
     forged = dead_letter_runs.bury("a", dag_id="other")
     dead_letter_runs.bury("b")
-    left_out = "Left out: dead letters of the DAGs other, which no deployed listener"
+    left_out = "Left out: dead letters of the DAG other, which no deployed listener"
 
     listing = cli("dead-letters", "list", "-o", "json")
     replay = cli("dead-letters", "replay", "--all", "-o", "json")
@@ -168,13 +169,21 @@ def test_the_table_has_age_inbox_and_whether_it_was_replayed(
     cli: Cli, dead_letter_runs: DeadLetterRuns
 ) -> None:
     dead_letter_runs.bury("a", age=timedelta(hours=3, minutes=5))
-    dead_letter_runs.bury("b", age=timedelta(days=2))
+    dead_letter_runs.bury("b", age=timedelta(days=2), changes={"inbox_name": "orders"})
     assert cli("dead-letters", "replay", "b").code == 0
     rows = [line.split(" | ") for line in cli("dead-letters", "list").out.splitlines()[2:]]
     assert [[cell.strip() for cell in row] for row in rows] == [
         ["a", "3 h", INBOX_ID[:8], "rejected", "handle"],
-        ["b", "2 d", INBOX_ID[:8], "replayed", "handle"],
+        ["b", "2 d", "orders", "replayed", "handle"],
     ]
+
+
+def test_a_dead_letter_of_an_earlier_version_is_listed_with_the_id_of_its_inbox(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
+    dead_letter_runs.bury("a", changes={"inbox_name": None})
+    assert f" {INBOX_ID[:8]} " in cli("dead-letters", "list").out
+    assert cli("dead-letters", "show", "a").code == 0
 
 
 @pytest.mark.parametrize("message_id", ["plain", "\ud800 caf\u00e9\0", "x" * 225, "x" * 300])

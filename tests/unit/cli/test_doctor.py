@@ -398,7 +398,7 @@ def test_messages_with_a_high_delivery_count_are_counted(doctor: Doctor) -> None
     doctor.emulator.put("orders", "m", attributes={"lease_count": 2})
     diagnosis = doctor.examine()
     assert diagnosis["inbox orders"]["status"] == "warning"
-    assert diagnosis["inbox orders"]["detail"].endswith("; 1 have a delivery count of 3 or more")
+    assert diagnosis["inbox orders"]["detail"].endswith("; 1 has a delivery count of 3 or more")
     assert "the log of the listener has the error" in diagnosis["inbox orders"]["fix"]
 
 

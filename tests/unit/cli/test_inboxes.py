@@ -135,7 +135,7 @@ def test_a_long_list_is_counted_in_part_and_says_so(
     result = cli("inbox", "list", "-o", "json")
 
     assert [row["messages"] is None for row in result.json] == [False, True]
-    assert result.err.startswith("Messages of 1 inboxes were not counted: at most 1 are;")
+    assert result.err.startswith("Messages of 1 inbox were not counted: those of at most 1 are;")
     assert orders in cli("inbox", "list", "--no-counts").out
     assert emulator.count("list_messages") == 1
 

@@ -214,7 +214,7 @@ def test_runs_are_started_while_acknowledging_fails_and_all_is_acknowledged_at_t
     ]
     assert operations == ["lease", "ack", *["lease"] * 4, *["ack"] * 4]
     [record] = [entry for entry in caplog.records if entry.levelno >= logging.WARNING]
-    assert "the acknowledgement of 2 messages failed; they have their runs" in record.getMessage()
+    assert "the acknowledgement of 2 messages failed; the runs exist" in record.getMessage()
 
 
 def test_after_a_failed_acknowledgement_messages_without_a_run_go_first(bench: Workbench) -> None:

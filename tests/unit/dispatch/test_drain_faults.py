@@ -60,7 +60,7 @@ def test_a_failed_release_does_not_hide_the_fault(bench: Workbench, caplog: pyte
 
     with pytest.raises(TargetError):
         bench.dispatcher().drain(bench.lease())
-    assert "1 messages are redelivered when their lease expires" in caplog.text
+    assert "1 message is redelivered when the lease expires" in caplog.text
 
 
 def test_a_lease_held_up_by_the_rate_gate_starts_its_runs(bench: Workbench, fake_clock: FakeClock) -> None:

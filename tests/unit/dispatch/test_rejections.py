@@ -195,6 +195,7 @@ def test_a_rejected_message_becomes_a_dead_letter_with_its_third_delivery(bench:
     assert conf == {
         "connection_id": bench.hook.workflow_conn_id,
         "inbox_id": bench.inbox_id,
+        "inbox_name": "orders",
         "message_id": "bad2",
         "created_at": message["created_at"],
         "delivery_count": 3,

@@ -282,9 +282,9 @@ def test_an_inbox_is_paused_and_resumed_and_what_is_so_already_is_a_success_and_
     changed_inbox = {"id": inbox, "name": NAME, "status": after, "paused_reason": reason}
     assert run(operator, reference) == changed_inbox
     assert status(connected_emulator, inbox) == after
-    assert f"Inbox {reference} is {after} now" in caplog.text
+    assert f"Inbox {NAME} is {after} now" in caplog.text
     assert run(operator, reference) == changed_inbox
-    assert f"Inbox {reference} is {after} already; nothing to do" in caplog.text
+    assert f"Inbox {NAME} is {after} already; nothing to do" in caplog.text
 
 
 @CHANGED
