@@ -27,7 +27,8 @@ from airflow_provider_workflow.database.dag_runs import (
     with_replays,
 )
 from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags, inbox_uses
-from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
+from airflow_provider_workflow.dispatch.blame import Reason
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Outcome, Replay
 from airflow_provider_workflow.dispatch.results import MAX_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
@@ -254,6 +255,9 @@ def replay(args: Namespace) -> int:
         result = {"dry_run": args.dry_run, **replaying.outcomes, "causes": replaying.causes}
         output.show(args.output, result, output.outcomes("dead letters", replaying.outcomes))
     named.note_others()
+    if replaying.unchecked:
+        were = counted(replaying.unchecked, "of them was a dead letter", "of them were dead letters")
+        output.note(f"{were} with the reason invalid: a replay does not check the schema again.")
     if replaying.causes:
         causes = list(replaying.causes.items())[:SHOWN_CAUSES]
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in causes)
@@ -288,6 +292,7 @@ class _Replaying:
             for name in ("would_start" if dry_run else "started", "existing", "rejected")
         }
         self.causes: dict[str, str] = {}
+        self.unchecked = 0  # that have a run now, though their payload did not fit the schema
         self._trigger_dag_id = trigger_dag_id
         self._dry_run = dry_run
         self._runs = DatabaseRuns()
@@ -297,6 +302,8 @@ class _Replaying:
         try:
             # What the list knows already needs no reading of a whole conf.
             outcome = "existing" if letter.replays else self._start(letter.run)
+            is_new = outcome != Outcome.EXISTING.value
+            self.unchecked += is_new and letter.run.conf["reason"] == Reason.INVALID.value
         except (NotReplayableError, RunRejected, TargetError) as error:
             outcome = "rejected"
             if len(self.causes) < MAX_IDS:

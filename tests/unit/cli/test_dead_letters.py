@@ -289,6 +289,20 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
     assert drain.json["existing"] == {"count": 1, "ids": ["bad"]}
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_replay_of_what_a_schema_rejected_says_that_it_is_not_checked_again(
+    cli: Cli, dead_letter_runs: DeadLetterRuns, options: tuple[str, ...]
+) -> None:
+    dead_letter_runs.bury("a", reason=Reason.INVALID)
+    dead_letter_runs.bury("b")
+
+    result = cli("dead-letters", "replay", "--all", *options)
+
+    assert (result.code, "1 of them was" in result.err) == (0, True), result.err
+    assert "reason invalid" in result.err
+    assert cli("dead-letters", "replay", "b", *options).err == ""
+
+
 def test_without_a_selection_nothing_is_started(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
     dead_letter_runs.bury("a")
 
