@@ -113,9 +113,8 @@ def inbox_dag(
     def decorate(function: Callable[[Any], Any]) -> DAG:
         _check_parameters(function, file)
         target_id = dag_id or function.__name__
-        of_listener = {**arguments}
-        if "schema" not in arguments:
-            of_listener["schema"] = payload_type(function)
+        annotated = payload_type(function, is_needed="schema" not in arguments)
+        of_listener = {"schema": annotated, **arguments}
         target = _make_target(function, target_id, listener, arguments, example)
         listener_id = listener_dag_id or f"{target_id}_listener"
         waiting = _make_listener(inbox, target_id, listener_id, listener, of_listener, listener_args or {})
@@ -210,10 +209,11 @@ def _check_other_dags_of_file(target: DAG, task: Any, file: str) -> None:
             )
 
 
-def payload_type(function: Callable[..., Any]) -> Any:
+def payload_type(function: Callable[..., Any], *, is_needed: bool = True) -> Any:
     """
     The type of the payload in the annotation of the first argument; None without one.
 
+    :param is_needed: False accepts any annotation but a class of which no message is an instance.
     :raises ValueError: the annotation cannot be read, or is not that of a message.
     """
     function = inspect.unwrap(getattr(function, "function", function))  # with @task below
@@ -226,6 +226,8 @@ def payload_type(function: Callable[..., Any]) -> Any:
             include_extras=True,  # the constraints of Annotated
         )
     except Exception as error:  # whatever evaluating it raises
+        if not is_needed:
+            return None
         raise ValueError(
             f"the annotation of {names[0]} cannot be read: {error}. Import the name where the file is parsed,"
             " not only for type checkers, or give schema="
@@ -234,7 +236,9 @@ def payload_type(function: Callable[..., Any]) -> Any:
         kind = _without_alias(hint)
         if get_origin(kind) is Message:
             return None if get_args(kind) == (Any,) else get_args(kind)[0]
-        if kind not in (Any, Message) and (get_origin(kind) or kind) not in (dict, Mapping, MutableMapping):
+        is_message = kind in (Any, Message) or (get_origin(kind) or kind) in (dict, Mapping, MutableMapping)
+        may_be_one = not isinstance(kind, type) or kind in dict.__mro__ or dict in kind.__mro__
+        if not (is_message or (may_be_one and not is_needed)):
             raise ValueError(
                 f"{function.__name__}() gets a message, which {inspect.formatannotation(hint)} is not. Write"
                 f" {name}: Message[Order], where Order is the type of the payload"

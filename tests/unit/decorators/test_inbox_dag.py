@@ -8,6 +8,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import signature
 from types import SimpleNamespace
@@ -191,6 +192,11 @@ class Order(TypedDict):
     total: int
 
 
+@dataclass
+class Item:
+    total: int
+
+
 @pytest.mark.parametrize("kind", ["notice", "sensor"])
 @pytest.mark.parametrize("with_task", [True, False])
 def test_the_annotation_is_the_schema_of_the_listener_unless_one_is_given(with_task: bool, kind: str) -> None:
@@ -210,6 +216,25 @@ def test_the_annotation_is_the_schema_of_the_listener_unless_one_is_given(with_t
     assert schema_of(untyped) is None
     assert schema_of(typed, schema=own) == schema_of(untyped, schema=own) == own
     assert schema_of(typed, schema=None) is None
+
+
+def test_an_annotation_that_is_no_message_is_an_error_also_with_a_schema() -> None:
+    def of_payload(message: Item) -> None:
+        work(message)
+
+    def own(message: Order) -> None:  # a dictionary, as a message is
+        work(message)
+
+    def unreadable(message: Missing) -> None:  # type: ignore[name-defined]  # noqa: F821
+        work(message)
+
+    for arguments in ({}, {"schema": Item}, {"schema": None}):
+        with pytest.raises(ValueError, match=r"^of_payload\(\) gets a message, which .*Item is not"):
+            dags_of(of_payload, **arguments)
+    for function in (own, unreadable):
+        assert dags_of(function, schema=Item)
+        with pytest.raises(ValueError, match="message"):
+            dags_of(function)
 
 
 def test_arguments_of_a_dag_are_for_the_target_and_some_for_both() -> None:
