@@ -28,15 +28,15 @@ KEYWORDS = {
     "exclusiveMaximum": "not less than {}",
     "multipleOf": "not a multiple of {}",
     "divisibleBy": "not a multiple of {}",
-    "minLength": "shorter than {} characters",
-    "maxLength": "longer than {} characters",
+    "minLength": "shorter than {} character",
+    "maxLength": "longer than {} character",
     "pattern": "does not match the pattern",
-    "minItems": "fewer than {} items",
-    "maxItems": "more than {} items",
+    "minItems": "fewer than {} item",
+    "maxItems": "more than {} item",
     "uniqueItems": "has equal items",
     "contains": "has too few or too many items that match",
-    "minProperties": "fewer than {} fields",
-    "maxProperties": "more than {} fields",
+    "minProperties": "fewer than {} field",
+    "maxProperties": "more than {} field",
     "propertyNames": "has a field whose name is not permitted",
     "additionalProperties": "has a field that is not in the schema",
     "unevaluatedProperties": "has a field that is not in the schema",
@@ -48,7 +48,7 @@ KEYWORDS = {
     "oneOf": "does not fit exactly one of the alternatives",
     "not": "fits what the schema excludes",
 }
-"""By keyword of JSON Schema; braces are its value."""
+"""By keyword of JSON Schema; braces are its value, and a noun at the end is one that it counts."""
 PYDANTIC = {
     "missing": "missing",
     "extra_forbidden": "not in the schema",
@@ -60,17 +60,17 @@ PYDANTIC = {
     "less_than": "not less than {lt}",
     "less_than_equal": "greater than {le}",
     "multiple_of": "not a multiple of {multiple_of}",
-    "string_too_short": "shorter than {min_length} characters",
-    "string_too_long": "longer than {max_length} characters",
+    "string_too_short": "shorter than {min_length} character",
+    "string_too_long": "longer than {max_length} character",
     "string_pattern_mismatch": "does not match the pattern",
-    "too_short": "fewer than {min_length} items",
-    "too_long": "more than {max_length} items",
+    "too_short": "fewer than {min_length} item",
+    "too_long": "more than {max_length} item",
     "value_error": "rejected by a validator of the schema",
     "assertion_error": "rejected by a validator of the schema",
     "union_tag_not_found": "lacks the field that chooses the alternative",
     "union_tag_invalid": "fits none of the alternatives",
 }
-"""By code of pydantic; braces are limits of the schema."""
+"""By code of pydantic; braces are limits of the schema, and a noun at the end is one that they count."""
 NOT_OF_TYPE = {
     "a string": ("string_type", "string_unicode"),
     "a whole number": ("int_type", "int_parsing", "int_parsing_size", "int_from_float"),
@@ -103,7 +103,8 @@ def of_keyword(keyword: str | None, value: Any) -> str:
         return "not " + " or ".join(TYPES.get(name, "of the type") for name in map(str, names))
     if keyword is None:
         return "not permitted"
-    return escaped(KEYWORDS.get(keyword, f"does not fit {keyword}").format(value), MAX_REASON)
+    text = KEYWORDS.get(keyword, f"does not fit {keyword}").format(value)
+    return escaped(_counting(text, value), MAX_REASON)
 
 
 def of_pydantic(code: str, context: Mapping[str, Any]) -> str:
@@ -116,4 +117,11 @@ def of_pydantic(code: str, context: Mapping[str, Any]) -> str:
         if code in codes:
             return f"not {name}"
     limits = {name: context.get(name) for name in LIMITS}
-    return escaped(PYDANTIC.get(code, code.replace("_", " ")).format(**limits), MAX_REASON)
+    text = PYDANTIC.get(code, code.replace("_", " ")).format(**limits)
+    return escaped(_counting(text, context.get("min_length", context.get("max_length"))), MAX_REASON)
+
+
+def _counting(text: str, number: Any) -> str:
+    """A text that may end with the noun of a number: in the plural, unless the number is 1."""
+    is_many = number not in (None, 1) and text.endswith(("character", "item", "field"))
+    return f"{text}s" if is_many else text
