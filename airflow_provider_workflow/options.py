@@ -34,7 +34,7 @@ def check_string(field: str, value: Any, longest: int | None = None) -> Any:
     :param longest: maximum number of characters.
     :raises ValueError: it is empty, too long, or not a string; the text names the argument.
     """
-    return value if known_later(value) else require_text(field, value, longest)
+    return value if known_later(value) else require_text(field, check_output(field, value), longest)
 
 
 def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
@@ -58,6 +58,18 @@ def rendered(field: str, value: Any, *, optional: bool = False) -> Any:
         f"{field} was rendered to {what}. Give a template that yields a string that is not empty, or"
         " render_template_as_native_obj=False on the task"
     )
+
+
+def check_output(field: str, value: Any) -> Any:
+    """
+    Check that an argument is not a task, whose output is meant.
+
+    :raises ValueError: it is one; the text names the fix.
+    """
+    task_id = getattr(value, "task_id", None)
+    if task_id is not None and hasattr(value, "output"):
+        raise ValueError(f"{field} is the task {task_id!r} itself: give its .output")
+    return value
 
 
 def check_choice(field: str, value: Choice, choices: tuple[str, ...]) -> Choice:

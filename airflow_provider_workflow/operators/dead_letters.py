@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_workflow.links import ReplayedRunLink
 from airflow_provider_workflow.operators.base import OwnDefaults
-from airflow_provider_workflow.options import check_string, rendered
+from airflow_provider_workflow.options import check_output, check_string, rendered
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -54,7 +54,7 @@ class WorkflowDeadLetterReplayOperator(OwnDefaults):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.conf = conf
+        self.conf = check_output("conf", conf)
         self._has_conf = conf is not None
         self._has_target = trigger_dag_id is not None
         self.trigger_dag_id = trigger_dag_id

@@ -17,6 +17,7 @@ from airflow_provider_workflow.operators.base import (
     WorkflowOperator,
     retries_transient_errors,
 )
+from airflow_provider_workflow.options import check_output
 from airflow_provider_workflow.source import (
     NO_STORE,
     SourceError,
@@ -282,9 +283,9 @@ class LeaseOperator(WorkflowOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.lease = lease
+        self.lease = check_output("lease", lease)
         self._ends_all = message_ids is _ALL
-        self.message_ids = None if self._ends_all else message_ids
+        self.message_ids = None if self._ends_all else check_output("message_ids", message_ids)
 
     @retries_transient_errors
     def execute(self, context: Context) -> dict[str, int]:  # noqa: ARG002 Airflow's signature

@@ -15,7 +15,7 @@ from airflow_provider_workflow.client.arguments import NAME_LENGTH, URL_LENGTH, 
 from airflow_provider_workflow.client.errors import ConflictError, NotFoundError
 from airflow_provider_workflow.inbox_names import name_of
 from airflow_provider_workflow.operators.base import WorkflowOperator, retries_transient_errors
-from airflow_provider_workflow.options import check_string, known_later, rendered, whole_number
+from airflow_provider_workflow.options import check_output, check_string, known_later, rendered, whole_number
 from airflow_provider_workflow.source import problem_of
 from airflow_provider_workflow.text import for_xcom
 from airflow_provider_workflow.types import ACTIVE, DELETING, FAILED, INITIALIZING, PAUSED, SETTLED_STATES
@@ -89,6 +89,7 @@ def subscription_of(app_key: str, action_key: str, inputs: Any, connection_id: A
 
 
 def _check_inputs(inputs: Any) -> None:
+    check_output("inputs", inputs)
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValueError(
             f"inputs must be a dictionary, not a {type(inputs).__name__}; for a dictionary from"

@@ -169,6 +169,24 @@ def test_a_lease_that_is_none_is_named(connected_emulator: Any, lease: Any) -> N
     assert connected_emulator.requests == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "others"),
+    [
+        (WorkflowAcknowledgeOperator, "lease", {}),
+        (WorkflowAcknowledgeOperator, "message_ids", {"lease": "{{ lease }}"}),
+        (WorkflowDeadLetterReplayOperator, "conf", {}),
+        (WorkflowInboxDispatchOperator, "inbox", {"trigger_dag_id": "handle"}),
+    ],
+)
+def test_a_task_in_place_of_its_output_is_an_error_when_the_file_is_parsed(
+    kind: Any, field: str, others: dict[str, Any]
+) -> None:
+    with DAG("d", schedule=None):
+        wait = WorkflowInboxSensor(task_id="wait", inbox=INBOX, acknowledge="manual")
+        with pytest.raises(ValueError, match=rf"^{field} is the task 'wait' itself: give its \.output"):
+            kind(task_id="t", **others, **{field: wait})
+
+
 @pytest.mark.parametrize("ids", ["a", [1], None])
 def test_wrong_message_ids_are_named_before_anything_is_sent(bench: Workbench, ids: Any) -> None:
     operator = WorkflowAcknowledgeOperator(task_id="t", lease=manual_lease(bench, "a"), message_ids=ids)
