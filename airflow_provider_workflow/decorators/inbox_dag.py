@@ -104,8 +104,8 @@ def inbox_dag(
     :raises TypeError: an argument is unknown, or the function cannot be called with the message; from within
         the function, if it asks for the value of the message, or of a part of it.
     :raises LookupError: from within the function, if it asks for a field that no message has.
-    :raises ValueError: an argument is invalid, ``example`` does not fit the schema, the function makes no
-        task, or the file has another listener of the inbox, or another DAG of this id.
+    :raises ValueError: an argument is invalid, ``example`` would start no run, the function makes no task,
+        or the file has another listener of the inbox, or another DAG of this id.
     """
     _check_arguments(inbox, listener, arguments)
     file = sys._getframe(1).f_code.co_filename
@@ -120,11 +120,8 @@ def inbox_dag(
         waiting = _make_listener(inbox, target_id, listener_id, listener, of_listener, listener_args or {})
         task: Any = waiting.get_task(LISTENER_TASK)
         _check_other_dags_of_file(target, task, file)
-        if task.check_payload is not None and example is not None:
-            try:
-                task.check_payload(example)
-            except ValueError as error:
-                raise ValueError(f"{file}: the example of {target_id!r} would be rejected: {error}") from None
+        if example is not None and (problem := _problem_of_example(task, example)):
+            raise ValueError(f"{file}: the example of {target_id!r} {problem}")
         # As Airflow's own decorator does; it uses it outside of a DAG processor.
         target.fileloc = waiting.fileloc = file
         return target
@@ -207,6 +204,32 @@ def _check_other_dags_of_file(target: DAG, task: Any, file: str) -> None:
                 f" {task.inbox!r}, and Airflow keeps the second one only. Rename one of the functions, or"
                 " give it a dag_id="
             )
+
+
+def _problem_of_example(task: Any, payload: Any) -> str:
+    """
+    Why the listener would start no run for the payload of the example, or one without a business key; "" if
+    it would start one.
+
+    :param task: of the listener.
+    """
+    expressions = {"match": task.match, "once_per": task.once_per}
+    known = {name: None if known_later(text) else text for name, text in expressions.items()}
+    try:
+        if task.check_payload is not None:
+            task.check_payload(payload)
+        if any(expression is not None for expression in known.values()):
+            # Imports jmespath, as the listener has done for them.
+            from airflow_provider_workflow.dispatch.routing import Routes
+
+            routes, message = Routes(task.trigger_dag_id, **known), _example(payload).value
+            if not routes.accepts(message):
+                return f"starts no run: match ({task.match}) is false for it"
+            if routes.has_keys and routes.key(message) is None:
+                return f"has no business key: once_per ({task.once_per}) is empty for it"
+    except ValueError as error:
+        return f"would be rejected: {error}"
+    return ""
 
 
 def payload_type(function: Callable[..., Any], *, is_needed: bool = True) -> Any:

@@ -112,6 +112,7 @@ class Dispatcher:
     _finished_of: Counter[str] = field(default_factory=Counter)
     """Number of finished messages by lease id."""
     _acknowledgement_error: WorkflowError | None = None
+    _keyless_level: int = logging.INFO
 
     def __post_init__(self) -> None:
         conn_id, routes, rules = self.hook.workflow_conn_id, self.routes, self.dead_letter_rules
@@ -401,6 +402,9 @@ class Dispatcher:
             limited("schema", self.check_payload, delivery.message["payload"])
         if self.routes.has_keys and self.routes.key(delivery.message) is None:
             observers.notify("without_key", inbox=self.inbox, conn_id=self.hook.workflow_conn_id)
+            text = "Inbox %s: once_per is empty for message %s, which starts a run of its own"
+            log.log(self._keyless_level, text, self.inbox_name, escaped(delivery.id))
+            self._keyless_level = logging.DEBUG  # of the further ones
 
     def _refuse(self, delivery: Delivery, lease: HeldLease, dag_id: str | None, error: Exception) -> None:
         """

@@ -356,6 +356,36 @@ def test_an_example_that_the_listener_would_reject_is_an_error() -> None:
     assert dags_of(typed, example={"total": 7})[0].params["message"]["payload"] == {"total": 7}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            {"once_per": "payload.oder_id"},
+            r"has no business key: once_per \(payload.oder_id\) is empty for it",
+        ),
+        (
+            {"match": "payload.total > `100`"},
+            r"starts no run: match \(payload.total > `100`\) is false for it",
+        ),
+        (
+            {"match": "payload.order_id > `1`"},
+            r"would be rejected: match \(.*\) cannot be evaluated on it: > comp",
+        ),
+    ],
+)
+def test_an_example_shows_a_mistake_in_an_expression_when_the_file_is_parsed(
+    arguments: dict[str, Any], text: str
+) -> None:
+    example = {"order_id": "7", "total": 20}
+
+    with pytest.raises(ValueError, match=rf"^{re.escape(__file__)}: the example of 'handle_order' {text}"):
+        dags_of(example=example, **arguments)
+    assert dags_of(**arguments)
+    later = dict.fromkeys(arguments, "{{ var.value.expression }}")
+    assert dags_of(example=example, listener="sensor", **later)
+    assert dags_of(example=example, once_per="payload.order_id", match="payload.total > `10`")
+
+
 def test_two_listeners_of_an_inbox_in_one_file_are_an_error() -> None:
     def both(**second: Any) -> None:
         with parsed_file():

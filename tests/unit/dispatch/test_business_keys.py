@@ -61,13 +61,16 @@ def test_a_redelivered_message_finds_its_run(bench: Workbench) -> None:
 
 @pytest.mark.parametrize("payload", [{}, {"order_id": None}, {"order_id": "null"}, "text", None])
 def test_a_message_without_a_key_has_its_own_run(
-    bench: Workbench, payload: Any, fake_stats: FakeStats
+    bench: Workbench, payload: Any, fake_stats: FakeStats, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     bench.put("a", "b", payload=payload if payload is not None else [])
     dispatch(bench)
 
     assert set(bench.supervisor.runs) == {("handle", bench.run_id("a")), ("handle", bench.run_id("b"))}
     assert fake_stats.totals["without_key"] == 2
+    text = "Inbox orders: once_per is empty for message a, which starts a run of its own"
+    assert [line for line in caplog.messages if "once_per" in line] == [text]  # once in a drain
 
 
 def test_a_changed_expression_makes_other_keys(bench: Workbench) -> None:
