@@ -198,8 +198,8 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
             title = "Its run exists, in a DAG whose runs you may not read"
             raise PageError(409, "rejected", title, "ask someone who may read them")
         return answer({**run, "outcome": outcome.value})
-    by = escaped(reader.name)
-    log.info("Inbox %s: the dead letter %s was replayed by %s", escaped(inbox_id), escaped(run_id), by)
+    name, by = escaped(letter_replay.inbox_name), escaped(reader.name)
+    log.info("Inbox %s: the dead letter %s was replayed by %s", name, escaped(run_id), by)
     return answer({**run_of(dag_id, letter_replay.run_id, None), "outcome": outcome.value})
 
 

@@ -258,7 +258,7 @@ def change(connection_id: str, inbox_id: str, verb: Literal["pause", "resume"], 
             changed = service.inbox_of(client.send(make(inbox_id)))
     finally:
         service.forget(connection_id)
-    name, by = escaped(str(changed["id"])), escaped(reader.name)
+    name, by = escaped(str(changed["name"] or changed["id"])), escaped(reader.name)
     log.info("Inbox %s of the connection %s: %s by %s", name, connection_id, done, by)
     return answer(_inbox(changed))
 

@@ -226,7 +226,10 @@ def test_what_another_site_can_send_changes_nothing(
     assert connected_emulator.requests == []
 
 
-def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected_emulator: EmulatorServer) -> None:
+def test_the_page_pauses_and_resumes_an_inbox(
+    op: TestClient, connected_emulator: EmulatorServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     inbox = connected_emulator.open_inbox("orders")
     of_page, typed = ({**PAGE, "Sec-Fetch-Site": site} for site in ("same-origin", "none"))
     assert op.get(f"{API}/inboxes").json()["inboxes"][0]["status"] == "active"
@@ -240,6 +243,7 @@ def test_the_page_pauses_and_resumes_an_inbox(op: TestClient, connected_emulator
     assert paused["paused_text"] == text
     assert entry == {**paused, "listeners": [], "summary": None, "runs": {}}
     assert (resumed["status"], resumed["paused_text"], "listeners" in resumed) == ("active", None, False)
+    assert "Inbox orders of the connection workflow_default: paused by op" in caplog.text
 
 
 def replay(op: TestClient, run_id: str, **more: Any) -> Any:
@@ -250,7 +254,8 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
     op: TestClient, dead_letter_runs: DeadLetterRuns, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    run_id, replay_id = dead_letter_runs.bury("a", {"n": "a payload"}), run_id_of("a", INBOX_ID)
+    run_id = dead_letter_runs.bury("a", {"n": "a payload"}, changes={"inbox_name": "orders"})
+    replay_id = run_id_of("a", INBOX_ID)
 
     first, second = replay(op, run_id, reason="fixed the schema"), replay(op, run_id)
 
@@ -259,7 +264,7 @@ def test_a_dead_letter_is_replayed_once_and_says_by_whom(
     assert first.json() == {**run, "outcome": "started"}
     assert second.json()["outcome"] == "existing"
     assert dead_letter_runs.replays()[replay_id]["message"]["payload"] == {"n": "a payload"}
-    assert f"the dead letter {run_id} was replayed by op" in caplog.text
+    assert f"Inbox orders: the dead letter {run_id} was replayed by op" in caplog.text
     assert "a payload" not in caplog.text
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.run_id == replay_id))
