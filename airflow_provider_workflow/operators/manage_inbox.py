@@ -56,11 +56,10 @@ def change_inbox(
         _check_initialized(changed, inbox, hook)
         if changed["status"] not in already:
             raise
-        state = "is %s already; nothing to do"
+        text = "Inbox %s is %s already; nothing to do"
     else:
-        state = "is %s now"
-    name = escaped(changed.get("name") or inbox)
-    log.info(f"Inbox %s {state}", name, escaped(changed["status"]))
+        text = "Inbox %s is %s now"
+    log.info(text, escaped(changed.get("name") or inbox), escaped(changed["status"]))
     return changed
 
 
