@@ -164,6 +164,9 @@ def check_routes(
     """
     if isinstance(targets, Collection) and not (targets and isinstance(targets, (str, Mapping))):
         raise ValueError(NO_TARGET)
+    for target in targets if isinstance(targets, Mapping) else [check_output("trigger_dag_id", targets)]:
+        if (dag_id := getattr(target, "dag_id", None)) is not None:
+            raise ValueError(f"trigger_dag_id must have the id of the DAG, {dag_id!r}, not the DAG itself")
     if trace_context is not None and airflow_release() < (3, 4):
         raise needs("trace_context", "leave it out, and runs have traces of their own", (3, 4))
     for name, expression in (("once_per", once_per), ("trace_context", trace_context)):

@@ -117,6 +117,8 @@ def inbox_dag(
         of_listener = {"schema": annotated, **arguments}
         target = _make_target(function, target_id, listener, arguments, example)
         listener_id = listener_dag_id or f"{target_id}_listener"
+        if listener_id == target_id:
+            raise ValueError(f"listener_dag_id must be another id than that of the DAG, {target_id!r}")
         waiting = _make_listener(inbox, target_id, listener_id, listener, of_listener, listener_args or {})
         task: Any = waiting.get_task(LISTENER_TASK)
         _check_other_dags_of_file(target, task, file)

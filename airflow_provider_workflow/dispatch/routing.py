@@ -315,8 +315,14 @@ class Routes:
             self._trace_context = _searcher("trace_context", trace_context)
         self._targets: list[tuple[str, Matcher | None]] = []
         if isinstance(targets, Mapping):
+            last = ""  # the DAG of a constant that is always true
             for dag_id, expression in targets.items():
-                self._targets.append((dag_id, matcher(f"trigger_dag_id[{dag_id!r}]", expression)))
+                field = f"trigger_dag_id[{dag_id!r}]"
+                if last:
+                    raise ValueError(f"{field} is never reached: the expression of {last!r} is always true")
+                self._targets.append((dag_id, matcher(field, expression)))
+                parsed = _compile(field, expression).parsed
+                last = dag_id if parsed["type"] == "literal" and parsed["value"] else ""
         elif targets is not None:
             self._targets.append((targets, None))
         if targets is not None and not all(dag_id for dag_id, _ in self._targets or [("", None)]):

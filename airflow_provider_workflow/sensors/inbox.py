@@ -112,6 +112,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
     ) -> None:
         if "poke_interval" in kwargs:
             raise ValueError("poke_interval cannot be given: poll_interval is the interval in every mode")
+        require_bool("deferrable", deferrable)
         intervals(poll_interval, max_poll_interval if deferrable else poll_interval)
         super().__init__(
             inbox=inbox,
@@ -122,7 +123,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         )
         self.max_poll_interval = max_poll_interval
         self.wake_on_events = require_bool("wake_on_events", wake_on_events)
-        self.deferrable = require_bool("deferrable", deferrable)
+        self.deferrable = deferrable
         check_sensor_options(self.deferrable, self.silent_fail, self.max_wait, max_poll_interval)
         self.acknowledge = check_acknowledge(acknowledge, trigger_dag_id, self.limits.max_unfinished_runs)
         self._check_keeps_messages()

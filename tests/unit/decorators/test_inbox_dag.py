@@ -294,6 +294,7 @@ def arguments_of(kind: type) -> set[str]:
     ("arguments", "text"),
     [
         ({"inbox": ""}, "inbox must"),
+        ({"listener_dag_id": "handle_order"}, "listener_dag_id must be another id than that of the DAG"),
         ({"listener": "poll"}, "listener must be one of 'notice', 'sensor', not 'poll'"),
         ({"inbox": "{{ x }}"}, "inbox and workflow_conn_id cannot be templates with listener=.notice."),
         ({"workflow_conn_id": "{{ x }}"}, "inbox and workflow_conn_id cannot be templates"),

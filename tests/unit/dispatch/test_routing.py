@@ -67,6 +67,8 @@ def test_expressions_are_tried_in_their_order() -> None:
         ("", None, "trigger_dag_id"),
         ({}, None, "trigger_dag_id"),
         ({"": "payload"}, None, "trigger_dag_id"),
+        ({"a": "payload", "b": "`true`", "c": "id"}, None, r"trigger_dag_id\['c'\] is never reached.*'b'"),
+        ({"a": "'else'", "b": "payload"}, None, r"trigger_dag_id\['b'\] is never reached.*'a'"),
     ],
 )
 def test_a_wrong_argument_is_named(targets: Any, match: str | None, field: str) -> None:

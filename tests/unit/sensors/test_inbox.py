@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowSensorTimeout,
     AirflowSkipException,
 )
+from airflow.sdk import DAG
 
 from airflow_provider_workflow import clock
 from airflow_provider_workflow.client import sync_client
@@ -156,6 +157,9 @@ def test_a_look_before_deferring_skips_where_poke_mode_does(
         ),
         ({"match": "&&"}, "match is no valid JMESPath"),
         ({"trigger_dag_id": ""}, "trigger_dag_id must name at least one DAG"),
+        ({"trigger_dag_id": DAG("ship")}, "trigger_dag_id must have the id of the DAG, 'ship', not the DAG"),
+        ({"trigger_dag_id": {DAG("ship"): "payload"}}, "trigger_dag_id must have the id of the DAG, 'ship'"),
+        ({"deferrable": "False"}, "deferrable must be True or False"),
         ({"acknowledge": "manual"}, "acknowledge cannot be given with trigger_dag_id"),
         ({"trigger_dag_id": None, "acknowledge": "never"}, "acknowledge must be one of 'auto', 'manual'"),
         pytest.param(
