@@ -14,10 +14,13 @@ def store_measurements():
     # Called batch after batch until the inbox is empty. A batch is acknowledged after the function returned.
     @task.workflow_inbox(inbox="measurements", batch_size=100)
     def store(messages=None):
-        failed = [message["id"] for message in messages if "value" not in message["payload"]]
+        failed = {}
         for message in messages:
-            if message["id"] not in failed:
-                log.info("Measurement %s: %s", message["id"], message["payload"])
+            payload = message["payload"]
+            if isinstance(payload, dict) and "value" in payload:
+                log.info("Measurement %s: %s", message["id"], payload)
+            else:
+                failed[message["id"]] = "it has no value"
         if failed:
             raise MessagesFailed(failed)  # the others are acknowledged, and these are redelivered
 

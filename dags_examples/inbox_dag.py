@@ -10,6 +10,6 @@ log = logging.getLogger(__name__)
 
 
 @inbox_dag(inbox="signups", example={"name": "Ada"}, tags=["example"])
-@task
+@task(retries=3)
 def welcome(message):
     log.info("Welcome, %s", message["payload"]["name"])

@@ -34,14 +34,20 @@ def payment_listener():
 
 @dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def handle_payment():
-    @task
+    @task(retries=3)
     def handle(dag_run=None):
         log.info("Payment: %s", dag_run.conf["message"]["payload"])
 
     handle()
 
 
-@dag(schedule=None, params={"folder": FOLDER}, tags=["example", "workflow"], doc_md=__doc__)
+@dag(
+    schedule=None,
+    params={"folder": FOLDER},
+    default_args={"retries": 3},
+    tags=["example", "workflow"],
+    doc_md=__doc__,
+)
 def dead_payment():
     @task
     def store(params=None, dag_run=None):
@@ -65,7 +71,7 @@ def dead_payment():
         log.info("Replay it by hand once its DAG is corrected: airflow-workflow dead-letters replay ...")
 
     # While the DAG rejects the message this is retried, for two and a half days.
-    replay = WorkflowDeadLetterReplayOperator(task_id="replay", trigger_dag_id="handle_payment")
+    replay = WorkflowDeadLetterReplayOperator(task_id="replay", trigger_dag_id="handle_payment", retries=20)
     chain(notify(store()), decide(), [replay, drop()])
 
 

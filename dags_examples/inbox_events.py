@@ -16,7 +16,7 @@ alerts = create_asset(inbox="alerts", watchers=[AssetWatcher(name="alerts", trig
 
 @dag(schedule=[alerts], tags=["example", "workflow"], doc_md=__doc__)
 def on_alerts():
-    @task
+    @task(retries=3)  # the messages are acknowledged already
     def handle(triggering_asset_events=None):
         # One run may have several events, and each event several messages.
         for event in triggering_asset_events[alerts]:

@@ -26,7 +26,7 @@ def order_listener():
 # No schedule: only the messages start it.
 @dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def handle_order():
-    @task
+    @task(retries=3)  # Airflow's default is 0
     def handle(dag_run=None):
         message = dag_run.conf["message"]
         log.info("Order %s: %s", message["id"], message["payload"])

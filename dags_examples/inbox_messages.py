@@ -14,7 +14,7 @@ def collect_readings():
     # Without trigger_dag_id the sensor returns the messages of one lease to its own DAG.
     wait = WorkflowInboxSensor(task_id="wait", inbox="readings", deferrable=True)
 
-    @task
+    @task(retries=3)  # the messages are acknowledged already
     def work(messages):
         for message in messages:
             log.info("Reading %s: %s", message["id"], message["payload"])

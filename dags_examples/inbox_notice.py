@@ -23,7 +23,7 @@ def dispatch_deliveries():
 
 @dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def handle_delivery():
-    @task
+    @task(retries=3)
     def handle(dag_run=None):
         message = dag_run.conf["message"]
         log.info("Delivery %s: %s", message["id"], message["payload"])

@@ -36,7 +36,7 @@ for dag_id in ("on_refund", "on_large_payment", "on_event"):
 
     @dag(dag_id, schedule=None, tags=["example", "workflow"], doc_md=__doc__)
     def on_message():
-        @task
+        @task(retries=3)
         def handle(dag_run=None):
             log.info("Event: %s", dag_run.conf["message"]["payload"])
 

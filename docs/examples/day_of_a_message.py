@@ -5,7 +5,13 @@ from datetime import datetime
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, task
 
-with DAG("file_order", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as dag:
+with DAG(
+    "file_order",
+    schedule=None,
+    start_date=datetime(2025, 1, 1),
+    default_args={"retries": 3},
+    tags=["example"],
+) as dag:
     file_order = BashOperator(
         task_id="file_order",
         bash_command='echo "Filed under $DAY, sent at $SENT"',

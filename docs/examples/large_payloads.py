@@ -5,7 +5,7 @@ from airflow.sdk import task
 from airflow_provider_workflow.decorators import inbox_dag
 
 
-@task
+@task(retries=3)
 def archive(message):
     document = message["payload"]["document"]  # read here, in the task
     return len(document)

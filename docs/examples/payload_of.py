@@ -14,6 +14,7 @@ with DAG(
     "handle_measurement",
     schedule=None,
     start_date=datetime(2025, 1, 1),
+    default_args={"retries": 3},
     user_defined_filters={"payload_of": payload_of},
     tags=["example"],
 ) as dag:

@@ -40,7 +40,7 @@ with DAG(
 
 with DAG("handle_order", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as handler:
 
-    @task
+    @task(retries=3)
     def handle(dag_run: Any = None) -> str:
         return label(dag_run.conf["message"])
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from airflow.cli.cli_parser import get_parser
+from airflow.models import DagBag
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import Connection
 from airflow.sdk.definitions.deadline import DeadlineReference
@@ -30,14 +31,53 @@ from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.observers import metrics
-from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.operators.inbox import (
+    WorkflowAcknowledgeOperator,
+    WorkflowInboxDispatchOperator,
+)
 from tests.e2e.examples import EXAMPLES
 from tests.unit.documents import DOCS, PAGES, ROOT, blocks
 from tests.unit.workbench import INBOX, Workbench
 
+EXAMPLES_OF_DOCS = DOCS / "examples"
+DAG_FILES = [
+    *(ROOT / "dags_examples").glob("*.py"),
+    *EXAMPLES_OF_DOCS.glob("*.py"),
+    *(EXAMPLES_OF_DOCS / "testing" / "dags").glob("*.py"),
+    EXAMPLES_OF_DOCS / "alerting" / "deadline.py",
+]
+NOT_RETRIED = {
+    ("invoices", "add_up"): "its messages are redelivered",
+    ("sum_invoices", "lease_all"): "a further try would lease only what the first has not leased",
+    ("sum_invoices", "add_up"): "its messages are redelivered",
+    ("sum_invoices", "store"): "its messages are redelivered",
+    ("work_then_acknowledge", "work"): "its messages are redelivered",
+    ("watch_parcels", "check_oldest"): "it is repeated every five minutes",
+    ("dispatch_orders", "report"): "it works on no message",
+    ("maintain_tickets", "maintain"): "it works on no message",
+    ("set_up_leads", "report"): "it works on no message",
+}
+"""Tasks of examples whose retries are Airflow's default, 0, and why that is right."""
+
 
 def run(name: str) -> dict[str, Any]:
-    return runpy.run_path(str(DOCS / "examples" / name))
+    return runpy.run_path(str(EXAMPLES_OF_DOCS / name))
+
+
+def dags_in(path: Path) -> dict[str, Any]:
+    """The DAGs of a file, those of listeners included."""
+    bag = DagBag(str(path))
+    assert bag.import_errors == {}
+    return dict(bag.dags)
+
+
+@pytest.mark.skipif(airflow_release() < (3, 3), reason="some examples are for Airflow 3.3")
+def test_tasks_of_examples_are_retried_as_nothing_else_repeats_a_failed_run() -> None:
+    dags = [dag for path in DAG_FILES for dag in dags_in(path).values()]
+    retries = {(dag.dag_id, task.task_id): task.retries for dag in dags for task in dag.tasks}
+
+    assert len(retries) > 40
+    assert {name for name, number in retries.items() if number == 0} == NOT_RETRIED.keys()
 
 
 def test_own_calls_of_the_hook(connected_emulator: EmulatorServer) -> None:
@@ -91,6 +131,68 @@ def test_a_large_payload_is_read_in_the_task(
 
     assert len(json.dumps(conf)) < 1000
     assert archive.python_callable(*archive.op_args) == 100_000
+
+
+def test_a_payload_that_does_not_fit_is_a_dead_letter_with_its_first_delivery(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    dags = dags_in(EXAMPLES_OF_DOCS / "bad_payloads.py")
+    bench.supervisor.dags |= dags.keys()
+    bench.service.put("refunds", {"order_id": "1", "total": 5}, {"order_id": "2"})
+    dags["pay_refund_listener"].get_task("start_runs").execute({"ti": bench.ti})
+    runs = {dag_id: conf for (dag_id, _), conf in bench.supervisor.runs.items()}
+    dags["report_bad_refund"].get_task("report").python_callable(
+        dag_run=SimpleNamespace(conf=runs["report_bad_refund"])
+    )
+
+    assert runs["pay_refund"]["message"]["payload"] == {"order_id": "1", "total": 5}
+    assert runs["report_bad_refund"]["reason"] == "invalid"
+    assert "its payload does not fit the schema: $.total: missing" in caplog.text
+    assert bench.hook.list_messages("refunds") == []
+
+
+def test_one_file_listens_to_the_same_inbox_of_two_accounts() -> None:
+    dags = dags_in(EXAMPLES_OF_DOCS / "two_accounts.py")
+    tasks = [dag.get_task("start_runs") for dag_id, dag in dags.items() if dag_id.endswith("_listener")]
+
+    assert {(task.workflow_conn_id, task.inbox, task.trigger_dag_id) for task in tasks} == {
+        ("workflow_staging", "orders", "handle_order_staging"),
+        ("workflow_production", "orders", "handle_order_production"),
+    }
+    assets = {asset.uri for task in tasks for asset in task.dag.timetable.asset_condition.objects}
+    assert len(assets) == 2
+
+
+def test_all_messages_that_wait_are_leased_and_acknowledged_after_the_work(bench: Workbench) -> None:
+    dag = run("all_messages.py")["dag"]
+    bench.service.put("invoices", *({"amount": 1} for _ in range(130)))
+    leases = dag.get_task("lease_all").python_callable()
+    acknowledge = dag.get_task("acknowledge")
+
+    assert [len(lease["messages"]) for lease in leases] == [100, 30]
+    assert dag.get_task("add_up").python_callable(leases) == 130
+    assert acknowledge.upstream_task_ids == {"lease_all", "store"}
+    for lease in leases:
+        WorkflowAcknowledgeOperator(task_id="t", lease=lease).execute({"ti": bench.ti})  # type: ignore[typeddict-item]
+    assert bench.hook.list_messages("invoices") == []
+    assert dag.get_task("lease_all").python_callable() == []
+
+
+def test_single_fields_of_a_result_are_passed_on(connected_emulator: EmulatorServer) -> None:
+    dag = run("fields_of_results.py")["dag"]
+    results = {
+        task_id: dag.get_task(task_id).execute({"ti": SimpleNamespace(try_number=1)})
+        for task_id in ("ensure", "guess")
+    }
+    arguments = dag.get_task("report").op_args
+
+    assert all(argument.operator.multiple_outputs for argument in arguments)
+    assert [results[argument.operator.task_id][argument.key] for argument in arguments[1:]] == [
+        "active",
+        results["guess"]["title"],
+    ]
+    assert WorkflowHook().get_inbox("leads")["id"] == results["ensure"]["id"]
+    assert WorkflowHook().get_inbox("leads")["subscription"]["app_key"] == "CrmAPI@1.2.0"
 
 
 def test_the_day_of_a_run_without_a_logical_date() -> None:
@@ -224,10 +326,13 @@ async def test_a_late_run_has_a_deadline_and_its_callback_can_be_stored(
     monkeypatch.setattr(SmtpNotifier, "async_notify", send)
     dag = run("alerting/deadline.py")["handler"]
     (deadline,) = dag.deadline if isinstance(dag.deadline, list) else [dag.deadline]
+    failed = dag.on_failure_callback
     notifier = SmtpNotifier(**deadline.callback.kwargs, context={"dag_run": {"dag_run_id": "late"}})
 
     await notifier
+    failed.render_template_fields({"dag_run": SimpleNamespace(run_id="broken")})
     assert mails == [("Late: late", "See the run in Airflow.")]
+    assert failed.subject == "Failed: broken"
     assert deadline.reference == DeadlineReference.DAGRUN_QUEUED_AT
     assert deadline.interval == timedelta(minutes=30)
     assert deadline.callback.path.endswith(".SmtpNotifier")

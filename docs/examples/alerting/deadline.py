@@ -1,4 +1,4 @@
-"""A mail if the run of a message takes longer than 30 minutes, or if a message waits longer than that."""
+"""A mail if the run of a message fails or takes longer than 30 minutes, or if a message waits that long."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +13,8 @@ from airflow_provider_workflow.hooks.workflow import WorkflowHook
 LONGEST = timedelta(minutes=30)
 TO: dict[str, Any] = {"to": "on-call@example.com", "html_content": "See the run in Airflow."}
 
+# A run that failed is no dead letter: the service has no copy of its message any more.
+failed_run = SmtpNotifier(**TO, subject="Failed: {{ dag_run.run_id }}")
 late_run = DeadlineAlert(
     reference=DeadlineReference.DAGRUN_QUEUED_AT,
     interval=LONGEST,
@@ -23,6 +25,8 @@ with DAG(
     "handle_parcel",
     schedule=None,
     start_date=datetime(2025, 1, 1),
+    default_args={"retries": 3},
+    on_failure_callback=failed_run,
     deadline=late_run,
     tags=["example"],
 ) as handler:

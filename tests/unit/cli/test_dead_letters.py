@@ -433,7 +433,7 @@ def test_a_run_that_is_no_dead_letter_of_a_message_is_rejected(
 
 
 def test_the_documented_commands_list_show_and_replay(cli: Cli, dead_letter_runs: DeadLetterRuns) -> None:
-    commands = arguments_of_commands("docs/dead-letters.md", "airflow-workflow dead-letters")
+    commands = arguments_of_commands("docs/dead-letters.md", "airflow-workflow dead-letters list")
     message_id = commands[1][2]
     dead_letter_runs.bury(message_id)
 
@@ -442,3 +442,32 @@ def test_the_documented_commands_list_show_and_replay(cli: Cli, dead_letter_runs
     assert [result.code for result in results] == [0] * len(commands)
     assert [message_id in result.out for result in results] == [True] * len(commands)
     assert len(dead_letter_runs.replays()) == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "beginning"),
+    [
+        ("docs/dead-letters.md", "airflow-workflow dead-letters replay"),
+        ("docs/routing.md", "airflow-workflow dead-letters list"),
+    ],
+)
+def test_the_documented_filters_choose_what_is_replayed(
+    page: str, beginning: str, cli: Cli, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
+) -> None:
+    inbox_id = connected_emulator.open_inbox("payments")
+    dead_letter_runs.bury("a", reason=Reason.INVALID, inbox_id=inbox_id)
+    dead_letter_runs.bury("b", reason=Reason.REJECTED, inbox_id=INBOX_ID)
+    *_, replay_all = arguments_of_commands("docs/dead-letters.md", "airflow-workflow dead-letters replay")
+
+    results = [
+        cli(*command, "-o", "json")
+        for command in arguments_of_commands(page, beginning)
+        if command != replay_all
+    ]
+
+    assert [(result.code, '"a"' in result.out, '"b"' in result.out) for result in results] == [
+        (0, True, False)
+    ] * len(results)
+    assert len(dead_letter_runs.replays()) == 1
+    assert cli(*replay_all).code == 0
+    assert len(dead_letter_runs.replays()) == 2

@@ -11,7 +11,7 @@ with DAG("dispatch_orders", schedule=None, start_date=datetime(2025, 1, 1), tags
 
 with DAG("price_order", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as handler:
 
-    @task
+    @task(retries=3)
     def price(dag_run=None):
         return dag_run.conf["message"]["payload"]["price"]
 
