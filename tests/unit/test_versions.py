@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.unit.documents import PAGES, ROOT
+from tests.unit.documents import PAGES, ROOT, prose
 
 AUTO = '`acknowledge="auto"`: a sensor without `trigger_dag_id` returns messages'
 EVENTS = "`WorkflowInboxEventTrigger`, also as `MessageQueueTrigger` with the scheme `workflow-inbox`"
@@ -86,6 +86,46 @@ def test_each_mark_is_of_a_feature_or_of_a_test() -> None:
 
 def test_the_page_has_the_table_that_the_marks_make() -> None:
     assert table() in PAGES["docs/versions.md"], f"The table of docs/versions.md must be:\n{table()}"
+
+
+IN_EVERY_VERSION = {"@inbox_dag", "trigger_dag_id", "MessageQueueTrigger", "queue"}
+"""Names in the table that every version of Airflow has. A task has a ``queue`` too."""
+
+
+def names_of_newer_versions() -> dict[str, str]:
+    """The arguments and classes that the table names, and the first version of Airflow that has them."""
+    return {
+        name: ".".join(map(str, since))
+        for since, feature in marks()
+        if feature not in OF_TESTS
+        for name in re.findall(r"`([^`]+)`", FEATURES[feature])
+        if name not in IN_EVERY_VERSION
+    }
+
+
+def sections(page: str) -> list[list[str]]:
+    """The paragraphs, items of lists and rows of tables below each heading of a page, in one line each."""
+    parts = re.split(r"^#+ .*$", prose(page), flags=re.MULTILINE)
+    texts = [re.split(r"\n\s*\n|\n(?=- |\d+\. |\|)", part) for part in parts]
+    return [[" ".join(text.split()) for text in section] for section in texts]
+
+
+def test_a_name_that_needs_a_newer_airflow_has_its_version_where_it_is_named() -> None:
+    names = names_of_newer_versions()
+    unmarked = [
+        (page, text)
+        for page in PAGES
+        if page not in ("CHANGELOG.md", "docs/versions.md")
+        for section in sections(page)
+        for name, version in names.items()
+        for text in [text for text in section if re.search(rf"\b{re.escape(name)}(?!\w)", text)][:1]
+        if f"Airflow {version}" not in text
+    ]
+
+    assert {"trace_context", "per_message", "WorkflowInboxEventTrigger", 'acknowledge="auto"'} < names.keys()
+    assert unmarked == [], (
+        "The first paragraph below a heading that names it says, for example, (Airflow 3.4)."
+    )
 
 
 MAKEFILE = (ROOT / "Makefile").read_text()
