@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ from airflow.configuration import conf
 
 from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.config import OPTIONS
+from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from tests.unit.documents import DOCS, PAGES, ROOT, blocks, languages, prose
 
 PYTHON = {
@@ -23,6 +25,8 @@ DIRECTIVES = ("{eval-rst}", "{include} ../CHANGELOG.md", "{toctree}")
 LANGUAGES = {"bash", "docker", "ini", "python", "text", "yaml", *DIRECTIVES}
 INSIDE = {"WorkflowAPIError", "WorkflowClient", "WorkflowError", "WorkflowOperator", "WorkflowPlugin"}
 """Classes that users meet, and do not make."""
+OF_THE_PROVIDER = {"for_shutdown", "run_once"}
+"""Methods of the hook that the provider itself needs."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -112,6 +116,27 @@ def test_everything_public_is_in_the_reference() -> None:
     }
     assert len(names) > 15
     assert not [name for name in names - INSIDE if f".{name}\n" not in reference]
+
+
+def test_every_method_of_the_hook_stands_on_a_page_with_its_arguments() -> None:
+    table = PAGES["docs/operators.md"].partition("| method of the hook |")[2].partition("\n\n")[0]
+    calls = {
+        call for row in table.splitlines()[2:] for call in re.findall(r"`(\w+\(.*?\))`", row.split(" | ")[0])
+    }
+    methods = {
+        name: inspect.signature(getattr(WorkflowHook, name).__get__(object()))
+        for name, value in vars(WorkflowHook).items()
+        if inspect.isfunction(value) and not name.startswith("_") and name not in OF_THE_PROVIDER
+    }
+    assert len(methods) > 20
+    assert calls == {f"{name}{without_types(signature)}" for name, signature in methods.items()}
+
+
+def without_types(signature: inspect.Signature) -> str:
+    plain = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()
+    ]
+    return str(inspect.Signature(plain))
 
 
 def test_every_field_and_option_stands_on_the_page_of_the_connection() -> None:
