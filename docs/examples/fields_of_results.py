@@ -2,6 +2,7 @@
 
 import logging
 from datetime import datetime
+from typing import Any
 
 from airflow.sdk import DAG, task
 
@@ -24,4 +25,7 @@ with DAG("set_up_leads", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
         log.info("Inbox %s is %s; guessed: %s", inbox_id, status, guessed)
 
     ensure >> guess
-    report(ensure.output["id"], ensure.output["status"], guess.output["title"])
+    # Any: Airflow's types do not know that an output has an index.
+    inbox: Any = ensure.output
+    guessed: Any = guess.output
+    report(inbox["id"], inbox["status"], guessed["title"])

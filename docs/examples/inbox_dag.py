@@ -1,4 +1,4 @@
-"""Each order is charged, then shipped, once; one that cannot start its run starts one of "dead_order"."""
+"""Each order starts one run, which charges and ships it. If it can start none, "dead_order" gets it."""
 
 import logging
 from datetime import timedelta
