@@ -35,6 +35,15 @@ from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
     WorkflowInboxDispatchOperator,
 )
+from airflow_provider_workflow.operators.manage_inbox import (
+    WorkflowDeleteInboxOperator,
+    WorkflowEnsureInboxOperator,
+)
+from airflow_provider_workflow.operators.workflows import (
+    WorkflowGuessOperator,
+    WorkflowTemplatesOperator,
+    WorkflowUnenrollOperator,
+)
 from tests.e2e.examples import EXAMPLES
 from tests.unit.documents import DOCS, PAGES, ROOT, blocks
 from tests.unit.workbench import INBOX, Workbench
@@ -193,6 +202,30 @@ def test_single_fields_of_a_result_are_passed_on(connected_emulator: EmulatorSer
     ]
     assert WorkflowHook().get_inbox("leads")["id"] == results["ensure"]["id"]
     assert WorkflowHook().get_inbox("leads")["subscription"]["app_key"] == "CrmAPI@1.2.0"
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (WorkflowEnsureInboxOperator, {"name": "leads", "app_key": "CrmAPI", "action_key": "lead_created"}),
+        (WorkflowDeleteInboxOperator, {"inbox": "leads"}),
+        (WorkflowGuessOperator, {"description": "When an order arrives, add a row"}),
+        (WorkflowTemplatesOperator, {"limit": 1}),
+        (WorkflowUnenrollOperator, {"enrollment_id": "e-17"}),
+        (WorkflowInboxDispatchOperator, {"inbox": INBOX, "trigger_dag_id": "handle"}),
+    ],
+)
+def test_the_page_names_the_fields_of_a_result(operator: Any, arguments: Any, bench: Workbench) -> None:
+    (row,) = [
+        line
+        for line in PAGES["docs/operators.md"].splitlines()
+        if line.startswith(f"| `{operator.__name__}(")
+    ]
+    bench.put("a")
+    result = operator(task_id="t", **arguments).execute({"ti": bench.ti})
+    fields = set(result[0] if isinstance(result, list) else result)
+
+    assert set(re.findall(r"`(\w+)`", row.split(" | ")[2])) - {"count", "ids"} == fields
 
 
 def test_the_day_of_a_run_without_a_logical_date() -> None:
