@@ -10,7 +10,9 @@ from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperato
 
 log = logging.getLogger(__name__)
 
-with DAG("sum_invoices", schedule="@daily", start_date=datetime(2025, 1, 1), catchup=False) as dag:
+with DAG(
+    "sum_invoices", schedule="@daily", start_date=datetime(2025, 1, 1), catchup=False, tags=["example"]
+) as dag:
 
     @task
     def lease_all():

@@ -20,13 +20,14 @@ class Refund(TypedDict):
     inbox="refunds",
     dead_letter_dag_id="report_bad_refund",
     dead_letter_after=1,  # at once: what does not fit now does not fit later
+    tags=["example"],
 )
 @task(retries=3)
 def pay_refund(message: Message[Refund]):
     log.info("Order %s gets %s back", message["payload"]["order_id"], message["payload"]["total"])
 
 
-@dag(schedule=None, tags=["workflow"], doc_md=__doc__)
+@dag(schedule=None, tags=["example", "workflow"], doc_md=__doc__)
 def report_bad_refund():
     @task(retries=3)
     def report(dag_run=None):  # replace it with a notifier, such as SmtpNotifier

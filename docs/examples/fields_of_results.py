@@ -11,7 +11,7 @@ from airflow_provider_workflow.operators.workflows import WorkflowGuessOperator
 
 log = logging.getLogger(__name__)
 
-with DAG("set_up_leads", schedule=None, start_date=datetime(2025, 1, 1)) as dag:
+with DAG("set_up_leads", schedule=None, start_date=datetime(2025, 1, 1), tags=["example"]) as dag:
     ensure = WorkflowEnsureInboxOperator(
         task_id="ensure",
         name="leads",

@@ -10,7 +10,12 @@ log = logging.getLogger(__name__)
 
 for stage in ("staging", "production"):
 
-    @inbox_dag(inbox="orders", dag_id=f"handle_order_{stage}", workflow_conn_id=f"workflow_{stage}")
+    @inbox_dag(
+        inbox="orders",
+        dag_id=f"handle_order_{stage}",
+        workflow_conn_id=f"workflow_{stage}",
+        tags=["example"],
+    )
     @task(retries=3)
     def handle_order(message):
         log.info("Order %s", message["payload"])

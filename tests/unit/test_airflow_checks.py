@@ -71,7 +71,7 @@ def test_each_integration_is_declared_once_and_leads_to_a_page() -> None:
 
 
 IN_NO_LIST = {
-    "operators.base.RetriesByDefault": "a base class",
+    "operators.base.OwnDefaults": "a base class",
     "operators.base.WorkflowOperator": "a base class",
     "operators.base.DispatchingOperator": "a base class",
     "decorators.workflow_inbox.WorkflowInboxDecoratedOperator": "made by the task decorator, which is named",
@@ -184,14 +184,14 @@ def assigned_unchanged(node: ast.ClassDef) -> set[str]:
     """
     What the constructor sets, always, to the parameter of the same name.
 
-    It may be checked by ``check_string``, which returns its argument, and leaves templates alone.
+    It may be checked by ``check_string`` or ``check_output``, which return it, and leave templates alone.
     """
     (init,) = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
     names = set()
     for statement in init.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
             name, value = statement.targets[0].attr, ast.unparse(statement.value)
-            if re.fullmatch(rf"{name}|check_string\('{name}', {name}(, \w+)?\)", value):
+            if re.fullmatch(rf"{name}|check_(string|output)\('{name}', {name}(, \w+)?\)", value):
                 names.add(name)
     return names
 

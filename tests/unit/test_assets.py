@@ -129,7 +129,7 @@ def test_the_inbox_is_the_input_of_its_task_and_a_facet_names_the_runs(
 def test_all_routes_are_named(bench: Workbench) -> None:
     bench.supervisor.dags.add("other")
     bench.put("a")
-    operator = executed_operator(bench, trigger_dag_id={"handle": "`true`", "other": "`false`"})
+    operator = executed_operator(bench, trigger_dag_id={"handle": "payload.n", "other": "`true`"})
     assert facets(operator).run_facets[lineage.FACET].dagIds == ["handle", "other"]
 
 
