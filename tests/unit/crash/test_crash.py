@@ -11,6 +11,7 @@ import pytest
 
 from tests.crash.__main__ import Plan, report
 from tests.crash.account import Account
+from tests.crash.poison import nested
 from tests.crash.recipes import Recipe, work_done
 from tests.crash.topology import Topology
 
@@ -93,6 +94,15 @@ def test_a_dead_letter_is_what_was_done_for_its_message():
     totals.count_runs([run_of("b", n=2)])
     totals.count_dead_letters([dead_letter_of("a", {"n": 1}), dead_letter_of("b", {"n": 1})])
     assert (totals.lost, totals.duplicates, totals.dead_letters, totals.changed) == (0, 1, 2, 1)
+
+
+def test_a_payload_that_is_nested_too_deep_for_airflow_is_its_text():
+    totals = account("a", "b")
+    totals.payloads = {"a": nested(300), "b": nested(300)}
+    totals.count_dead_letters([dead_letter_of("a", json.dumps(nested(300)))])
+    assert totals.changed == 0
+    totals.count_dead_letters([dead_letter_of("b", json.dumps(nested(299)))])
+    assert totals.changed == 1
 
 
 def test_with_a_dead_letter_dag_no_message_may_be_quarantined():
