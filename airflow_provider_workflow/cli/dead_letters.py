@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace as changed
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -246,7 +246,8 @@ def replay(args: Namespace) -> int:
             " --inbox, or --all"
         )
     replaying, named = _Replaying(args.trigger_dag_id, args.dry_run), _NamedDags(args)
-    letters = _selected(args, named)
+    letters, invalid = _selected(args, named)
+    _note_invalid(invalid)
     try:
         for letter in letters:
             replaying.replay(letter)
@@ -267,15 +268,36 @@ def replay(args: Namespace) -> int:
     return Exit.OK
 
 
-def _selected(args: Namespace, named: _NamedDags) -> Iterator[StoredDeadLetter]:
-    """The selected dead letters, the oldest first."""
+def _selected(
+    args: Namespace, named: _NamedDags
+) -> tuple[Iterable[StoredDeadLetter], Iterable[StoredDeadLetter]]:
+    """The selected dead letters, the oldest first; and those of them whose reason is ``invalid``."""
     selection = _selection_of(args)
     if args.ids:
-        return iter(_find(selection, named, args.ids))
+        letters = _find(selection, named, args.ids)
+        return letters, [letter for letter in letters if letter.run.conf["reason"] == Reason.INVALID]
     # Not what becomes a dead letter meanwhile: the target may be broken.
     so_far = changed(selection, until=datetime.fromtimestamp(clock.now(), UTC))
-    pages = dag_runs.pages(so_far, DEAD_LETTER_ENTRIES, size=dag_runs.MAX_PAGE_SIZE, newest_first=False)
+    if selection.conf.get("reason", Reason.INVALID) != Reason.INVALID:
+        return _oldest_first(so_far, named), ()
+    invalid = changed(so_far, conf={**so_far.conf, "reason": Reason.INVALID.value})
+    return _oldest_first(so_far, named), _oldest_first(invalid, named)
+
+
+def _oldest_first(selection: Selection, named: _NamedDags) -> Iterator[StoredDeadLetter]:
+    pages = dag_runs.pages(selection, DEAD_LETTER_ENTRIES, size=dag_runs.MAX_PAGE_SIZE, newest_first=False)
     return (letter for page in pages for letter in with_replays(named.taken(page)))
+
+
+def _note_invalid(letters: Iterable[StoredDeadLetter]) -> None:
+    """Say of which messages the schema refused the payload, and why: a replay does not check it again."""
+    causes = [f"{letter.message_id}: {letter.run.conf['cause']}" for letter in letters if not letter.replays]
+    if causes:
+        more = f"; and {len(causes) - SHOWN_CAUSES} more" if len(causes) > SHOWN_CAUSES else ""
+        output.note(
+            f"The schema refused {counted(len(causes), 'message')}, and is not checked again:"
+            f" {'; '.join(causes[:SHOWN_CAUSES])}{more}"
+        )
 
 
 class _Replaying:

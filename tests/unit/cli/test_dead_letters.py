@@ -392,6 +392,42 @@ def test_a_dry_run_starts_nothing(cli: Cli, dead_letter_runs: DeadLetterRuns, fa
     assert fake_stats.totals == {"replayed": 1}
 
 
+@pytest.mark.parametrize("selection", [("--all",), ("--reason", "invalid"), ("bad", "new", "worse")])
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_a_replay_says_what_the_schema_refused_and_why_before_it_starts_a_run(
+    cli: Cli,
+    dead_letter_runs: DeadLetterRuns,
+    at_start: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    selection: tuple[str, ...],
+    dry_run: tuple[str, ...],
+) -> None:
+    dead_letter_runs.bury("new", reason=Reason.INVALID, cause="$.total: not a number")
+    for message_id in ("bad", "worse"):
+        dead_letter_runs.bury(message_id, reason=Reason.INVALID, cause="$: not an object")
+    replay_result(cli, "worse")
+    said: list[str] = []
+    at_start.append(lambda: said.append(capsys.readouterr().err))
+
+    result = cli(*REPLAY, *selection, *dry_run)
+
+    text = result.err if dry_run else said[0]
+    assert "The schema refused 2 messages, and is not checked again: " in text
+    assert "new: $.total: not a number" in text
+    assert "bad: $: not an object" in text
+    assert "worse" not in text
+
+
+def test_a_replay_of_what_the_schema_took_says_nothing_of_it(
+    cli: Cli, dead_letter_runs: DeadLetterRuns
+) -> None:
+    dead_letter_runs.bury("refused", reason=Reason.INVALID)
+    dead_letter_runs.bury("a")
+
+    assert cli(*REPLAY, "a").err == ""
+    assert cli(*REPLAY, "--reason", "rejected").err == ""
+
+
 @pytest.mark.parametrize(("option", "value"), [("--limit", "0"), ("--since", "2x")])
 def test_a_wrong_option_is_named(cli: Cli, dead_letter_runs: DeadLetterRuns, option: str, value: str) -> None:
     result = cli("dead-letters", "list", option, value)
