@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace as replaced
 from functools import partial
 from typing import Annotated
@@ -21,7 +21,7 @@ from airflow_provider_workflow.database.dag_runs import (
     StoredDeadLetter,
     StoredRun,
 )
-from airflow_provider_workflow.database.inbox_uses import dead_letter_dags
+from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags
 from airflow_provider_workflow.dispatch.dead_letters import MAX_CAUSE_LENGTH
 from airflow_provider_workflow.dispatch.replay import (
     NoTargetError,
@@ -48,6 +48,15 @@ connection_routes, change_routes = APIRouter(), APIRouter()
 """The routes of those who may read the connection, and of those who may edit it."""
 
 
+@connection_routes.get("/connections/{connection_id}/dead-letters")
+def list_all_dead_letters(connection_id: str, reader: User) -> Response:
+    """The newest dead letters of all inboxes of a connection, as ``list_dead_letters`` has them of one."""
+    access.connection(connection_id)
+    uses = _naming_uses()
+    names = service.names_of(connection_id) if uses else {}
+    return answer(_listed(connection_id, None, uses, names, reader))
+
+
 @connection_routes.get(INBOX + "/dead-letters")
 def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Response:
     """
@@ -58,56 +67,90 @@ def list_dead_letters(connection_id: str, inbox_id: str, reader: User) -> Respon
     letters of the inbox.
     """
     access.connection(connection_id)
-    dag_ids = tuple(sorted(_dag_ids(connection_id, inbox_id)))
-    fetch = partial(_dead_letters, connection_id, inbox_id, dag_ids)
-    stored = service.cached((connection_id, "dead letters", inbox_id, *dag_ids), fetch)
+    uses = _naming_uses()
+    names = {inbox_id: service.name_of(connection_id, inbox_id) if uses else None}
+    return answer(_listed(connection_id, inbox_id, uses, names, reader))
+
+
+Names = dict[str, str | None]
+"""The names of inboxes by id."""
+
+
+def _listed(
+    connection_id: str, inbox_id: str | None, uses: list[InboxUse], names: Names, reader: PageUser
+) -> Fields:
+    """
+    The dead letters of an inbox, or of all of them.
+
+    :param uses: those that name a dead-letter DAG.
+    """
+    if inbox_id is None:
+        dag_ids = {use.dead_letter_dag_id for use in uses if use.dead_letter_dag_id is not None}
+    else:
+        dag_ids = dead_letter_dags(uses, connection_id, inbox_id, names[inbox_id])
+    ids = tuple(sorted(dag_ids))
+
+    def is_named(run: StoredRun) -> bool:
+        of_run = run.conf["inbox_id"] or ""
+        return run.dag_id in dead_letter_dags(uses, connection_id, of_run, names.get(of_run))
+
+    fetch = partial(_dead_letters, connection_id, inbox_id, ids, is_named)
+    stored = service.cached((connection_id, "dead letters", inbox_id, *ids), fetch)
     may_read = partial(reader.may, "read runs")
-    letters = [
-        letter for letter in stored["letters"][:MAX_LISTED_DEAD_LETTERS] if may_read(letter.run.dag_id)
-    ]
-    return answer(
-        {
-            "dead_letters": [_dead_letter(letter, reader) for letter in letters],
-            "is_partial": len(stored["letters"]) > MAX_LISTED_DEAD_LETTERS,
-            "large_runs": sum(count for dag_id, count in stored["large"].items() if may_read(dag_id)),
-            "unnamed_dags": [{"dag_id": dag_id} for dag_id in filter(may_read, stored["unnamed"])],
-            "fetched_at": stored["fetched_at"],
-        }
-    )
+    letters = [letter for letter in stored["letters"] if may_read(letter.run.dag_id)]
+    return {
+        "dead_letters": [_dead_letter(letter, names, reader) for letter in letters],
+        "is_partial": stored["is_partial"],
+        "large_runs": sum(count for dag_id, count in stored["large"].items() if may_read(dag_id)),
+        "unnamed_dags": [{"dag_id": dag_id} for dag_id in filter(may_read, stored["unnamed"])],
+        "fetched_at": stored["fetched_at"],
+    }
+
+
+def _naming_uses() -> list[InboxUse]:
+    return [use for use in service.uses() if use.dead_letter_dag_id is not None]
 
 
 def _dag_ids(connection_id: str, inbox_id: str) -> set[str]:
     """The DAGs from which dead letters of an inbox are taken."""
-    uses = [use for use in service.uses() if use.dead_letter_dag_id is not None]
+    uses = _naming_uses()
     name = service.name_of(connection_id, inbox_id) if uses else None
     return dead_letter_dags(uses, connection_id, inbox_id, name)
 
 
-def _dead_letters(connection_id: str, inbox_id: str, dag_ids: tuple[str, ...]) -> Fields:
-    conf = {"connection_id": connection_id, "inbox_id": inbox_id}
-    of_inbox = Selection(DEAD_LETTER_PREFIX, conf=conf, is_large=False)
-    runs = next(
-        dag_runs.pages(
-            replaced(of_inbox, dag_ids=dag_ids), DEAD_LETTER_ENTRIES, size=MAX_LISTED_DEAD_LETTERS + 1
-        ),
-        [],
-    )
+def _dead_letters(
+    connection_id: str,
+    inbox_id: str | None,
+    dag_ids: tuple[str, ...],
+    is_named: Callable[[StoredRun], bool],
+) -> Fields:
+    names = {"connection_id": connection_id, "inbox_id": inbox_id}
+    conf = {name: value for name, value in names.items() if value is not None}
+    selection = Selection(DEAD_LETTER_PREFIX, conf=conf, is_large=False)
+    # Of one inbox all are named. Of all inboxes some may not be, so a page has more than are listed.
+    size = MAX_LISTED_DEAD_LETTERS + 1 if inbox_id is not None else dag_runs.MAX_PAGE_SIZE
+    page = next(dag_runs.pages(replaced(selection, dag_ids=dag_ids), DEAD_LETTER_ENTRIES, size=size), [])
+    named = [run for run in page if is_named(run)]
+    others = {run.dag_id for run in page if not is_named(run)}
     large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
     return {
-        "letters": list(dag_runs.with_replays(runs, omit_large_confs=True)),
+        "letters": list(dag_runs.with_replays(named[:MAX_LISTED_DEAD_LETTERS], omit_large_confs=True)),
+        "is_partial": len(page) == size or len(named) > MAX_LISTED_DEAD_LETTERS,
         "large": dag_runs.counts_by_dag(large),
-        "unnamed": sorted(dag_runs.counts_by_dag(of_inbox).keys() - {*dag_ids}),
+        "unnamed": sorted((dag_runs.counts_by_dag(selection).keys() - {*dag_ids}) | others),
         "fetched_at": moments.iso(clock.now()),
     }
 
 
-def _dead_letter(letter: StoredDeadLetter, reader: PageUser) -> Fields:
+def _dead_letter(letter: StoredDeadLetter, names: Names, reader: PageUser) -> Fields:
     run, conf = letter.run, letter.run.conf
     starters = {"operator": "a task", "cli": "the command line"}
     starter = starters.get(run.triggered_by, run.triggered_by)
     return {
         **run_of(run.dag_id, run.run_id, run.state),
         "started_at": moments.iso(run.run_after),
+        "inbox_id": text(conf["inbox_id"]),
+        "inbox_name": names.get(conf["inbox_id"] or ""),
         "message_id": text(letter.message_id),
         "reason": text(conf["reason"]),
         "cause": text(conf["cause"], MAX_CAUSE_LENGTH),

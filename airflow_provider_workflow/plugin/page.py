@@ -171,11 +171,16 @@ def _listeners(connection_id: str, reader: PageUser, names: set[str | None] | No
     listeners: Listeners = {}
     for use in readable:
         if use.inbox is not None and use.dag_id in paused:
-            listeners.setdefault(use.inbox, {})[use.dag_id] = {
+            listener = {
                 "dag_id": use.dag_id,
                 "is_paused": paused[use.dag_id],
                 "url": access.dag_url(use.dag_id),
+                "tasks": [],
             }
+            stored = listeners.setdefault(use.inbox, {}).setdefault(use.dag_id, listener)
+            if not use.is_watcher:
+                task = {"task_id": use.task_id, "dead_letter_dag_id": use.dead_letter_dag_id}
+                stored["tasks"].append(task)
     return listeners
 
 

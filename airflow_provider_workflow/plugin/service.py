@@ -221,6 +221,15 @@ def name_of(connection_id: str, inbox_id: str) -> str | None:
     return name
 
 
+def names_of(connection_id: str) -> dict[str, str | None]:
+    """The names of the first 500 inboxes by id; empty if the service does not say."""
+    try:
+        listing = cached((connection_id, "inboxes", None), partial(list_inboxes, connection_id, None))
+    except PageError:
+        return {}
+    return {inbox["id"]: inbox["name"] for inbox in listing["inboxes"]}
+
+
 def list_messages(connection_id: str, inbox_id: str, cursor: str | None) -> Fields:
     """
     Up to 500 messages of an inbox, without payloads.

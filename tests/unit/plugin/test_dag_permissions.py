@@ -66,6 +66,13 @@ def is_started(answer: Any) -> bool:
     return "outcome" in answer
 
 
+DEAD_LETTERS: dict[Permission, Row] = {
+    ("read runs", "target"): lambda answer: dead_letter("waits", answer)["replayed"],
+    ("read runs", "dead"): lambda answer: dead_letter("waits", answer),
+    ("read runs", "dead_large"): lambda answer: answer["large_runs"],
+    ("read runs", "unnamed"): lambda answer: answer["unnamed_dags"],
+    ("read runs", "replayed_in"): lambda answer: dead_letter("replayed", answer)["replayed"],
+}
 MAY: dict[str, dict[Permission, Row]] = {
     "get /api/connections": {},
     "get /api/connections/{connection_id}/inboxes": runs_in(""),
@@ -79,13 +86,8 @@ MAY: dict[str, dict[Permission, Row]] = {
         ("read runs", "unnamed"): lambda answer: message("forged", answer),
         ("read runs", "replayed_in"): lambda answer: message("replayed", answer).get("run"),
     },
-    f"get {INBOX}/dead-letters": {
-        ("read runs", "target"): lambda answer: dead_letter("waits", answer)["replayed"],
-        ("read runs", "dead"): lambda answer: dead_letter("waits", answer),
-        ("read runs", "dead_large"): lambda answer: answer["large_runs"],
-        ("read runs", "unnamed"): lambda answer: answer["unnamed_dags"],
-        ("read runs", "replayed_in"): lambda answer: dead_letter("replayed", answer)["replayed"],
-    },
+    "get /api/connections/{connection_id}/dead-letters": DEAD_LETTERS,
+    f"get {INBOX}/dead-letters": DEAD_LETTERS,
     f"post {INBOX}/{{verb}}": {},
     f"post {INBOX}/dead-letters/replay": {
         ("read runs", "dead"): is_started,

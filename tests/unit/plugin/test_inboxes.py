@@ -18,7 +18,7 @@ from airflow_provider_workflow.database.dag_runs import MAX_CONF_BYTES, Database
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.plugin import page
+from airflow_provider_workflow.plugin import dead_letters, page
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
 from tests.unit.cli.database import listening, listening_mapped
 from tests.unit.cli.dead_letter_runs import INBOX_ID, PAYLOAD, DeadLetterRuns, start
@@ -58,6 +58,30 @@ def test_a_listener_is_found_whatever_it_is(
     assert is_paused == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
     assert [listener["url"] for listener in inbox_of_page["listeners"]] == [
         f"/dags/{dag_id}" for dag_id in is_paused
+    ]
+    task_ids = {
+        listener["dag_id"]: [task["task_id"] for task in listener["tasks"]]
+        for listener in inbox_of_page["listeners"]
+    }
+    assert (task_ids["batches"], task_ids["watched"], task_ids["both"]) == (["work"], [], ["dispatch"])
+
+
+def test_a_listener_has_its_tasks_with_their_dead_letter_dags(
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
+) -> None:
+    connected_emulator.open_inbox("orders")
+    with DAG("listen", schedule=None, start_date=BEGIN) as dag:
+        for task_id, dead in (("keeps", "dead"), ("loses", None)):
+            names = {"inbox": "orders", "trigger_dag_id": "handle", "dead_letter_dag_id": dead}
+            WorkflowInboxDispatchOperator(task_id=task_id, **names)
+    dead_letter_runs.database.deploy(dag)
+
+    (inbox_of_page,) = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    (listener,) = inbox_of_page["listeners"]
+    assert listener["tasks"] == [
+        {"task_id": "keeps", "dead_letter_dag_id": "dead"},
+        {"task_id": "loses", "dead_letter_dag_id": None},
     ]
 
 
@@ -358,14 +382,14 @@ def test_runs_with_a_large_conf_are_counted_and_their_confs_are_not_read(
 
     listing = op.get(f"{API}/inboxes").json()
     messages = op.get(f"{API}/inboxes/{inbox}/messages").json()
-    dead_letters = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()
+    letters = op.get(f"{API}/inboxes/{inbox}/dead-letters").json()
 
     assert listing["inboxes"][0]["runs"] == {"queued": 1, "dead_letter": 1}
     assert (listing["large_runs"], messages["inbox"]["large_runs"]) == (3, 3)
     assert {message["id"] for message in messages["messages"]} == {"waits", "small", "small and dead"}
     assert messages["messages"][0]["run"]["run_id"] == run_id, "its id says that it is the run of the message"
-    assert [dead_letter["message_id"] for dead_letter in dead_letters["dead_letters"]] == ["small and dead"]
-    assert dead_letters["large_runs"] == 1
+    assert [letter["message_id"] for letter in letters["dead_letters"]] == ["small and dead"]
+    assert letters["large_runs"] == 1
 
 
 NAMING = {"inbox": "orders", "dead_letter_dag_id": "other"}
@@ -446,6 +470,54 @@ def test_of_an_inbox_that_cannot_be_read_any_listener_of_the_connection_that_nam
     answer = op.get(f"{API}/inboxes/{INBOX_ID}/dead-letters").json()
 
     assert [letter["message_id"] for letter in answer["dead_letters"]] == ["a"]
+
+
+def test_the_dead_letters_of_all_inboxes_are_one_list(
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
+) -> None:
+    orders, parcels = map(connected_emulator.open_inbox, ("orders", "parcels"))
+    database = dead_letter_runs.database
+    for dag_id in ("other", "unknown"):
+        database.add_dag(dag_id)
+    database.deploy(listening("listen", trigger_dag_id="handle", **NAMING))
+    dead_letter_runs.bury("a", inbox_id=orders, age=timedelta(hours=2))
+    dead_letter_runs.bury("b", inbox_id=parcels, age=timedelta(hours=1))
+    dead_letter_runs.bury("c", inbox_id=orders, dag_id="other")
+    dead_letter_runs.bury("of a deleted inbox", inbox_id=INBOX_ID, age=timedelta(hours=3))
+    dead_letter_runs.bury("of another connection", inbox_id=orders, connection_id="another")
+    dead_letter_runs.bury("no listener of parcels names it", inbox_id=parcels, dag_id="other")
+    dead_letter_runs.bury("no listener names it", inbox_id=orders, dag_id="unknown")
+    replay_id = start("a", orders)
+
+    answer = op.get(f"{API}/dead-letters").json()
+
+    letters = answer["dead_letters"]
+    assert [(letter["message_id"], letter["inbox_name"]) for letter in letters] == [
+        ("c", "orders"),
+        ("b", "parcels"),
+        ("a", "orders"),
+        ("of a deleted inbox", None),
+    ]
+    assert [letter["inbox_id"] for letter in letters] == [orders, parcels, orders, INBOX_ID]
+    assert letters[2]["replayed"]["run_id"] == replay_id
+    assert answer["unnamed_dags"] == [{"dag_id": "other"}, {"dag_id": "unknown"}]
+    assert answer["is_partial"] is False
+
+
+def test_a_list_of_dead_letters_says_that_there_are_more(
+    op: TestClient, dead_letter_runs: DeadLetterRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_LISTED_DEAD_LETTERS", 2)
+    for number in range(3):
+        dead_letter_runs.bury(f"m{number}", age=timedelta(hours=number))
+
+    answers = [
+        op.get(f"{API}/{path}").json() for path in ("dead-letters", f"inboxes/{INBOX_ID}/dead-letters")
+    ]
+
+    for answer in answers:
+        assert [letter["message_id"] for letter in answer["dead_letters"]] == ["m0", "m1"]
+        assert answer["is_partial"] is True
 
 
 def test_dead_letters_are_listed_with_their_replays_and_no_others_are_replayed(

@@ -27,7 +27,10 @@ from tests.unit.plugin.conftest import API, PAGE, ROLES, As, connect, error_of
 INBOX = API + "/inboxes/{inbox}"
 OF_USER = {"/workflow/api/connections": (401, 200, 200, 200, 200)}
 OF_CONNECTION = dict.fromkeys(
-    [f"{API}/inboxes", INBOX, f"{INBOX}/summary", f"{INBOX}/messages", f"{INBOX}/dead-letters"],
+    [
+        *(f"{API}/inboxes", f"{API}/dead-letters"),
+        *(INBOX, f"{INBOX}/summary", f"{INBOX}/messages", f"{INBOX}/dead-letters"),
+    ],
     (401, 403, 403, 200, 200),
 )
 CHANGING = {
@@ -346,6 +349,6 @@ def test_with_a_connection_of_another_type_or_none_nothing_is_found_and_no_secre
         replay(op, run_id),
     ]
 
-    assert [(answer.status_code, error_of(answer)) for answer in answers] == [(404, "no_connection")] * 8
+    assert [(answer.status_code, error_of(answer)) for answer in answers] == [(404, "no_connection")] * 9
     assert "of the type Workflow" in answers[0].json()["error"]["fix"]
     assert (dead_letter_runs.replays(), connected_emulator.requests) == ({}, [])

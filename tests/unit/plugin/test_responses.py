@@ -188,6 +188,7 @@ REQUESTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("GET", f"{INBOX}/messages", {}),
     ("GET", f"{INBOX}/messages?cursor=next", {}),
     ("GET", f"{INBOX}/dead-letters", {}),
+    ("GET", f"{API}/dead-letters", {}),
     ("POST", f"{INBOX}/pause", CHANGE),
     ("POST", f"{INBOX}/resume", CHANGE),
     # A list of inboxes with the summaries that are known by then.
@@ -312,6 +313,7 @@ def test_no_address_breaks_an_answer(op: TestClient, connected_emulator: Emulato
         f"{API}/inboxes/{part}/messages",
         f"{API}/inboxes/{part}/dead-letters",
         f"/workflow/api/connections/{part}/inboxes",
+        f"/workflow/api/connections/{part}/dead-letters",
     ):
         response = op.get(path)
         assert response.status_code in (200, 307, 400, 403, 404), (path, response.status_code)
