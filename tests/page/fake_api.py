@@ -28,6 +28,7 @@ def inbox(number: int = 1, **changes: Any) -> dict[str, Any]:
                 "dag_id": f"handle_{number}",
                 "is_paused": False,
                 "url": f"/dags/handle_{number}",
+                "tasks": [{"task_id": "start_runs", "dead_letter_dag_id": None}],
             }
         ],
     } | changes
@@ -58,6 +59,8 @@ def dead_letter(number: int = 1, **changes: Any) -> dict[str, Any]:
     return {
         **run("dead_letters", number),
         "started_at": EARLIER,
+        "inbox_id": inbox()["id"],
+        "inbox_name": inbox()["name"],
         "message_id": message(number)["id"],
         "reason": "rejected",
         "cause": "the DAG requires the param amount",
@@ -90,6 +93,7 @@ class FakeAPI:
     silent: list[dict[str, Any]] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
+    task_instances: list[dict[str, Any]] = field(default_factory=list)
     may_add: bool = True
     outcome: str = "started"
     is_late: bool = False
@@ -174,7 +178,9 @@ class FakeAPI:
         return {**run(), "outcome": self.outcome}
 
     def of_airflow(self, path: str) -> Answer | None:
-        """The answer of Airflow's own API for a DAG run; None for other paths."""
+        """The answer of Airflow's own API for a DAG run, or for task instances; None for other paths."""
+        if path.endswith("/taskInstances"):
+            return self.failing.get("taskInstances", Answer({"task_instances": self.task_instances}))
         if "/dagRuns/" not in path:
             return None
         dead = {"message_json": '{"id": "m", "payload": {"amount": 7}}'}

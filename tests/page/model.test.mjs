@@ -92,6 +92,25 @@ test("messages are filtered by status and text", () => {
   assert.equal(found("", "über"), "b");
 });
 
+test("dead letters are filtered by reason and by whether they were replayed", () => {
+  const letters = [{ id: 1, reason: "invalid", replayed: null }, { id: 2, reason: "rejected", replayed: { state: "queued" } }];
+  const ids = (status) => model.filtered(letters, { status, text: "" }).map(({ id }) => id);
+  assert.deepEqual(["invalid", "rejected", "replayed", "not replayed", "other"].map(ids), [[1], [2], [2], [1], []]);
+  assert.deepEqual(model.statusesOf(letters, "", []), ["invalid", "not replayed", "rejected", "replayed"]);
+  assert.deepEqual(model.statusesOf([{ status: "active" }], "", []), ["active"]);
+});
+
+test("a list is sorted by a column, without a value last, and as it came by any other", () => {
+  const columns = [["Name", "", () => "", "", (it) => it.name], ["Action", "", () => ""]];
+  const items = [{ name: "b", n: 1 }, { name: null }, { name: "a" }, { name: "b", n: 2 }, {}];
+  const names = (sort) => model.sorted(items, columns, sort).map(({ name, n }) => `${name}${n ?? ""}`);
+  assert.deepEqual(names("Name"), ["a", "b1", "b2", "null", "undefined"]);
+  assert.deepEqual(names("-Name"), ["b1", "b2", "a", "null", "undefined"]);
+  for (const sort of ["", "Action", "Other", undefined]) assert.equal(model.sorted(items, columns, sort), items);
+  const clicks = ["", "Name", "-Name", "Other"].map((sort) => model.nextSort("Name", sort));
+  assert.deepEqual(clicks, ["Name", "-Name", "", "Name"]);
+});
+
 test("a filter does not look into links and times", () => {
   assert.equal(found("", "hidden"), "");
   assert.equal(found("", "2026"), "");
@@ -116,14 +135,83 @@ for (const [message, listeners, words] of [
   test(`why a message waits: ${words}`, () => assert.match(model.whyWaiting(message, { listeners }), words));
 }
 
-test("the payload of a run is that of its message, and of a dead letter the whole message", () => {
-  assert.equal(model.payloadText({ message: { payload: { a: 1 } } }), '{\n  "a": 1\n}');
-  assert.equal(model.payloadText({ message: { payload: null, payload_json: "1e400" } }), "1e400");
-  assert.equal(model.payloadText({ message_json: '{"id": "m"}', message: {} }), '{"id": "m"}');
-  assert.equal(model.payloadText({ message: {} }), "null");
+test("the payload is shown alone and indented, and the rest of its message on demand", () => {
+  const { payload, whole } = model.contentOf({ message: { id: "m", payload: { a: 1 } } });
+  assert.equal(payload, '{\n  "a": 1\n}');
+  assert.match(whole, /"id": "m",\n {2}"payload": \{\n/);
+  const payloadOf = (conf) => model.contentOf(conf).payload;
+  assert.equal(payloadOf({ message: { payload: null, payload_json: "1e400" } }), "1e400");
+  assert.equal(payloadOf({ message: {} }), "null");
   const stored = { payload: null, payload_object: "i/m/d.json", payload_bytes: 70, payload_sha256: "d" };
-  assert.match(model.payloadText({ message: stored }), /^In the payload store: i.m.d.json\n70 bytes, SHA-256 d$/);
-  assert.equal(model.payloadText(null), "");
+  for (const conf of [{ message: stored }, { message_json: JSON.stringify(stored) }]) {
+    assert.match(payloadOf(conf), /^In the payload store: i.m.d.json\n70 bytes, SHA-256 d$/);
+  }
+  assert.deepEqual(model.contentOf(null), { payload: "", whole: "" });
+});
+
+test("a dead letter shows the payload of its message, or what its conf has instead of a message", () => {
+  const { payload, whole } = model.contentOf({ message_json: '{"id": "m", "payload": {"a": [1]}}' });
+  assert.equal(payload, '{\n  "a": [\n    1\n  ]\n}');
+  assert.match(whole, /"id": "m"/);
+  for (const json of ["{broken", "null"]) assert.deepEqual(model.contentOf({ message_json: json }), { payload: json, whole: "" });
+});
+
+for (const [count, status, dags, palette, next, text] of [
+  [3, "available", ["dead"], "orange", "then a dead letter", /^If its next delivery is rejected too, it becomes a dead letter of dead\./],
+  [4, "leased", ["dead", null, "dead"], "failed", "then a dead letter", /^On its next delivery it becomes a dead letter of dead\./],
+  [4, "available", ["a", "b"], "failed", "then a dead letter", /dead letter of a or b\./],
+  [3, "available", [null], "orange", "then quarantine", /^If one or two more deliveries start no DAG run, the service quarantines it/],
+  [4, "available", [], "failed", "then quarantine", /^If its next delivery starts no DAG run, the service quarantines it/],
+  [5, "quarantined", ["dead"], "failed", "", /^$/],
+]) {
+  test(`${count} deliveries of a message that is ${status} lead to "${next}" of ${dags}`, () => {
+    const tasks = dags.map((dead_letter_dag_id) => ({ task_id: "t", dead_letter_dag_id }));
+    const after = model.afterDeliveries({ status, delivery_count: count }, { listeners: [{ tasks }] });
+    assert.deepEqual([after.palette, after.next], [palette, next]);
+    assert.match(after.text, text);
+  });
+}
+
+test("few deliveries, and those of a message with a run, lead to nothing", () => {
+  assert.equal(model.afterDeliveries({ status: "available", delivery_count: 2 }, {}), null);
+  assert.equal(model.afterDeliveries({ status: "started", delivery_count: 4, run: {} }, {}), null);
+  assert.equal(model.afterDeliveries({ status: "available", delivery_count: 4, dead_letter: {} }, {}), null);
+});
+
+test("the log of each task that listens may say why a delivered message has no run", () => {
+  const inbox = { listeners: [{ dag_id: "d", tasks: [{ task_id: "t" }] }, { dag_id: "watch", tasks: [] }, {}] };
+  const tasks = (message) => model.tasksToBlame(message, inbox);
+  assert.deepEqual(tasks({ status: "available", delivery_count: 1 }), [{ dag_id: "d", task_id: "t" }]);
+  for (const other of [{ delivery_count: 0 }, { status: "leased", delivery_count: 1 }, { delivery_count: 1, run: {} }, { delivery_count: 1, dead_letter: {} }]) {
+    assert.deepEqual(tasks(other), []);
+  }
+  const failed = { dag_id: "d/1", dag_run_id: "r+1", task_id: "t", map_index: -1 };
+  assert.equal(model.pathOfTask(failed), "/dags/d%2F1/runs/r%2B1/tasks/t");
+  assert.equal(model.pathOfTask({ ...failed, map_index: 0 }), "/dags/d%2F1/runs/r%2B1/tasks/t/mapped/0");
+});
+
+test("what the schema refused is said with the causes, and nothing of other dead letters", () => {
+  const invalid = (cause) => ({ reason: "invalid", cause });
+  const other = { reason: "rejected", cause: "a param is missing" };
+  assert.deepEqual(model.refusals([other]), []);
+  const [sentence, ...causes] = model.refusals([invalid("$.total: not a number")]);
+  assert.match(sentence, /^The schema refused this message\. A replay does not check it again/);
+  assert.deepEqual(causes, ["$.total: not a number"]);
+  assert.match(model.refusals([invalid("a"), other, invalid("a")])[0], /refused 2 of 3 messages/);
+  const many = model.refusals([..."abcdefg", "a"].map(invalid));
+  assert.deepEqual(many.slice(1), ["a", "b", "c", "d", "e", "and 2 other causes"]);
+});
+
+test("the run of a dead letter that succeeded is no success", () => {
+  assert.equal(model.paletteOfRun("success", true), "gray");
+  assert.equal(model.paletteOfRun("success", false), "success");
+  assert.equal(model.paletteOfRun("failed", true), "failed");
+});
+
+test("of a UUID its beginning is shown, and of another id all of it", () => {
+  assert.equal(model.shortId("0b7e7f4e-2f0a-4c61-9a53-0d2f5b6f1c11"), "0b7e7f4e");
+  assert.equal(model.shortId("order 1"), "order 1");
+  assert.equal(model.shortId(null), null);
 });
 
 test("a replay of several dead letters says what became of all of them", () => {
@@ -141,7 +229,7 @@ test("what a list leaves out is said", () => {
   assert.deepEqual(model.unlisted({ large_runs: 0, unnamed_dags: [] }), []);
   const [large, unnamed] = model.unlisted({ large_runs: 2, unnamed_dags: [{ dag_id: "a" }, { dag_id: "b" }] });
   assert.match(large, /^Not listed: 2 dead letters with a conf larger than 1 MB/);
-  assert.match(unnamed, /^Not listed: dead letters of a, b, which no listener names as dead_letter_dag_id/);
+  assert.match(unnamed, /^Not listed: dead letters of a, b, which no listener of their inbox names as dead_letter_dag_id/);
 });
 
 test("the chosen status can be chosen though no message has it", () => {
@@ -172,12 +260,12 @@ test("a table that lost its rows below the position still shows some", () => {
 });
 
 test("a place goes into the URL and comes back, whatever its names have in them", () => {
-  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1", message: "a&b" };
+  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1", message: "a&b", sort: "-Created" };
   assert.deepEqual(model.placeOf(model.queryOf(place)), place);
 });
 
 test("what is usual is not in the URL, and parameters of others stay", () => {
-  const start = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "" };
+  const start = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "", sort: "" };
   assert.equal(model.queryOf(start), "");
   assert.equal(model.queryOf({ connection: "c" }, "theirs=1&inbox=old&text=x"), "theirs=1&connection=c");
   assert.deepEqual(model.placeOf("theirs=1"), start);

@@ -1,6 +1,6 @@
 // The JSON API of the page: requests, errors in words, and what is loaded again when.
 
-import { merged } from "./model.js";
+import { merged, parsed } from "./model.js";
 
 const TIMEOUT = 30;
 const MAX_WAIT = 300;
@@ -38,10 +38,6 @@ export class Problem extends Error {
   }
 }
 
-/** A number keeps the digits that it was sent with, where the browser can. */
-const exact = (_, value, context) =>
-  typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
-
 const asProblem = (error) => (error instanceof Problem ? error : new Problem(0));
 
 /** Requests to the API; a path is a list of names. */
@@ -69,7 +65,8 @@ export function createClient({ root, fetch, clock }) {
   return {
     get: (path, cursor, signal) => send(path, cursor ? `?cursor=${encodeURIComponent(cursor)}` : "", signal),
     /** From the API of Airflow itself, which decides who may read what. */
-    airflow: (path, _, signal) => send(path, "", signal, {}, "api/v2", (text) => JSON.parse(text, exact)),
+    airflow: (path, query, signal) =>
+      send(path, query ? `?${new URLSearchParams(query)}` : "", signal, {}, "api/v2", parsed),
     post: (path, body) => send(path, "", null, { method: "POST", headers, body: JSON.stringify(body) }),
   };
 }

@@ -4,8 +4,8 @@ import { limited } from "./api.js";
 import * as model from "./model.js";
 import { STYLE, paint } from "./style.js";
 import {
-  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Link, Now, Run, Search, Select, Status, Table,
-  Time, Trouble, client, h, useFeed, useQuery,
+  Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Id, Link, Now, Run, Search, Select, Status,
+  Table, Time, Trouble, Wrapped, client, h, useFeed, useQuery,
 } from "./widgets.js";
 
 const { Fragment, useContext, useEffect, useMemo, useState } = globalThis.React;
@@ -40,7 +40,9 @@ const Failure = ({ feed: [{ problem, answer }, feed], after = [] }) =>
 
 function Listing({ what, feed: both, place, go, empty, filter, after, ...table }) {
   const [{ items, answer, next, problem, pages, isLoadingAll }, feed] = both;
-  const shown = useMemo(() => model.filtered(items, place), [items, place]);
+  const { columns } = table;
+  const shown = useMemo(
+    () => model.sorted(model.filtered(items, place), columns, place.sort), [items, place, columns]);
   const count = shown.length === items.length ? "" : `${shown.length} of `;
   return h(Fragment,
     h("div.bar",
@@ -52,10 +54,12 @@ function Listing({ what, feed: both, place, go, empty, filter, after, ...table }
         problem?.isBusy && "Airflow is busy; trying again.",
         h(Button, { onClick: () => feed.refresh(), "aria-label": `Refresh ${what}` }, "Refresh"))),
     h(Failure, { feed: both, after }),
-    next && h("div.line", h(Status, isLoadingAll ? "Loading more…" : `There are more ${what} than these.`),
+    next && h("div.line", h(Status, isLoadingAll ? "Loading more…" : `There are more ${what}.`),
       h(Button, { onClick: () => feed.loadAll(), disabled: isLoadingAll }, "Load up to 5,000")),
-    shown.length ? h(Table, { label: what, items: shown, keyOf: feed.keyOf, ...table })
-      : items.length ? h(Empty, { title: `The filter leaves no ${what}.` }, "Clear it to see all of them.")
+    shown.length ? h(Table, {
+      label: what, items: shown, keyOf: feed.keyOf, sort: place.sort, setSort: (sort) => go({ sort }),
+      ...table })
+      : items.length ? h(Empty, { title: `No ${what} match the filter.` }, "Clear it to see all of them.")
       : answer && !problem && empty);
 }
 
@@ -107,7 +111,8 @@ function useSummary(connection, inbox) {
   return { ...answer, summary: [{ answer, problem }, feed] };
 }
 
-const Count = ({ connection, id, of, status }) => h(Link, { place: { connection, inbox: id, status } },
+const Count = ({ connection, id, of, status }) => h(Link, {
+  place: { connection, inbox: id, status }, className: of.counts?.[status] ? null : "wf-quiet" },
   model.countText(of.counts?.[status], of.is_partial, useContext(Now).locale));
 
 function Toggle({ inbox, ask }) {
@@ -147,6 +152,10 @@ function InboxList({ connection, ask, ...rest }) {
     memory: connection, empty, ...rest });
 }
 
+const Tabs = ({ label, place, of, tabs }) => h("nav.tabs", { "aria-label": label },
+  Object.entries(tabs).map(([tab, text]) => h(Link, {
+    key: tab, place: { ...of, tab }, "aria-current": place.tab === tab ? "page" : null }, text)));
+
 const Stat = ({ label, children }) => h("div.stat", h("span.muted.small", label), children);
 
 function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest }) {
@@ -154,8 +163,6 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
   const [known] = list.items;
   const inbox = useMemo(() => known ?? { id }, [known, id]);
   const of = useSummary(connection, inbox);
-  const tab = (name, label) => h(Link, {
-    place: { connection, inbox: id, tab: name }, "aria-current": place.tab === name ? "page" : null }, label);
   const before = [...after, list.problem];
   const shared = {
     connection, id, inbox, lists, key: id, after: [...before, of.summary[0].problem], ...rest };
@@ -163,7 +170,9 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
     h("div.bar",
       h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/",
         h(Heading, h("bdi", model.titleOf(inbox)))),
-      known && h(State, { inbox, isWhole: true }), h("span.mono.muted", id), h(Toggle, { inbox, ask })),
+      known && h(State, { inbox, isWhole: true }), h("span.mono.muted", id),
+      h("div.line", h(Toggle, { inbox, ask }),
+        model.verbOf(inbox) === "Pause" && h("span.muted.small", model.DROPPED))),
     list.problem?.code === "not_found"
       ? h(Empty, { title: "This connection has no such inbox." })
       : h(Failure, { feed: [list, lists], after }),
@@ -174,8 +183,9 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
       h(Stat, { label: "oldest message" }, h("b", h(Time, { at: of.oldest_created_at }))),
       h(Stat, { label: "listening DAGs" }, h(Listeners, { inbox })),
       h(Stat, { label: "DAG runs, last hour" }, h(Runs, { connection, inbox }))),
-    h("nav.tabs", { "aria-label": "Inbox" },
-      tab("messages", "Messages"), tab("dead-letters", "Dead letters")),
+    h(Tabs, {
+      label: "Inbox", place, of: { connection, inbox: id },
+      tabs: { messages: "Messages", "dead-letters": "Dead letters" } }),
     h(place.tab === "dead-letters" ? DeadLetters : Messages, shared));
 }
 
@@ -186,35 +196,69 @@ function Messages({ connection, id, inbox, lists, place, go, after }) {
   const open = items.find((it) => it.id === place.message);
   const close = () => go({ message: "" });
   const columns = useMemo(() => [
-    ["Message", "22%", (it) => h(Link, { place: { ...place, message: it.id } },
-      h(Cut, { look: "mono", text: it.id }))],
-    ["Status", "8rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status)],
-    ["Created", "9rem", (it) => h(Time, { at: it.created_at })],
-    ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
-    ["Error", "30%", (it) => h(Cut, { text: it.error_message })],
-    ["DAG run", "30%", (it) => h(Run, { run: it.run ?? it.dead_letter })],
-  ], [place]);
+    ["Message", "6.5rem", (it) => h(Link, { place: { ...place, message: it.id }, "aria-label": it.id },
+      h(Id, it))],
+    ["Status", "8.5rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status), "",
+      (it) => it.status],
+    ["Created", "9rem", (it) => h(Time, { at: it.created_at }), "", (it) => Date.parse(it.created_at)],
+    ["Deliveries", "8.5rem", (it) => h(Deliveries, { message: it, inbox }), "num", (it) => it.delivery_count],
+    ["Error", "", (it) => h(Wrapped, { text: it.error_message }), "", (it) => it.error_message],
+    ["DAG run", "25%", (it) => h(Run, { run: it.run ?? it.dead_letter, isDead: !it.run }), "",
+      (it) => (it.run ?? it.dead_letter)?.state],
+  ], [place, inbox]);
   const options = ["", ...model.statusesOf(items, place.status)];
   const filter = h(Select, {
     label: "Status", value: place.status, options, change: (status) => go({ status }) });
   const why = inbox.status === "paused"
     ? `${model.DROPPED}: resume the inbox to receive new ones.`
-    : "Those with a DAG run are listed for an hour.";
-  const empty = h(Empty, { title: "The inbox holds no messages." }, why);
+    : "Messages whose DAG run was started in the last hour are listed here too.";
+  const empty = h(Empty, { title: "The inbox is empty." }, why);
   return h(Fragment,
     h(Listing, {
-      what: "messages", feed, place, go, after, filter, columns, rowHeight: 40, memory: id, empty }),
+      what: "messages", feed, place, go, after, filter, columns, rowHeight: 48, memory: id, empty }),
     place.message && answer && h(Dialog, { title: "Message", close },
       open
         ? h(Message, { message: open, inbox })
-        : h(Empty, { title: "This message is not listed any more." }, why),
+        : h(Empty, { title: "This message is no longer listed." }, why),
       h("div.end", h(Button, { onClick: close }, "Close"))));
+}
+
+function Deliveries({ message, inbox }) {
+  const { delivery_count: count } = message;
+  const after = model.afterDeliveries(message, inbox);
+  return after
+    ? h("div", { title: after.text }, h(Badge, { color: after.palette }, count),
+      h("div.small.muted", after.next))
+    : h(`span.${count ? "" : "muted"}`, count);
 }
 
 function Message({ message, inbox }) {
   const run = message.run ?? message.dead_letter;
-  return h(Fragment, h(Details, { of: { ...message, waits: model.whyWaiting(message, inbox) } }),
+  const tasks = model.tasksToBlame(message, inbox);
+  const log = tasks.length > 0
+    && tasks.map((task) => h(LastFailure, { key: `${task.dag_id}/${task.task_id}`, ...task }));
+  return h(Fragment,
+    h(Details, { of: {
+      ...message, waits: model.whyWaiting(message, inbox), log,
+      next: model.afterDeliveries(message, inbox)?.text } }),
     run?.run_id && h(Payload, { run }));
+}
+
+const getFailures = ([dag, task], _, signal) => client.airflow(
+  ["dags", dag, "dagRuns", "~", "taskInstances"],
+  [["task_id", task], ["state", "failed"], ["state", "up_for_retry"], ["order_by", "-start_date"],
+    ["limit", 1]],
+  signal);
+
+/** A link to the log of the last failed try of a listener's task. */
+function LastFailure({ dag_id: dag, task_id: task }) {
+  const [{ answer, problem }] = useFeed([dag, task], { interval: 30 }, getFailures);
+  const [failed] = answer?.task_instances ?? [];
+  if (failed) {
+    return h("div", h(Link, { url: model.pathOfTask(failed) }, `${dag}, ${task}`), " failed ",
+      h(Time, { at: failed.end_date ?? failed.start_date }));
+  }
+  return h("div", problem?.title ?? (answer ? `${dag}, ${task}: no failed try is stored` : "…"));
 }
 
 /** Of the message of a DAG run, for those who may read the run. */
@@ -222,60 +266,83 @@ function Payload({ run }) {
   const [{ answer, problem }] = useFeed(
     ["dags", run.dag_id, "dagRuns", run.run_id], { interval: 300 }, client.airflow);
   const [isCopied, setCopied] = useState(false);
-  const text = model.payloadText(answer?.conf);
-  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
+  const { payload, whole } = useMemo(() => model.contentOf(answer?.conf), [answer]);
+  const copy = () => navigator.clipboard.writeText(payload).then(() => setCopied(true));
   return h(Fragment,
     h("div.bar", h("span.muted", "Payload"),
-      text && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
-    h("pre.mono.scroll", problem?.status === 404
+      payload && navigator.clipboard && h(Button, { onClick: copy }, isCopied ? "Copied" : "Copy")),
+    h(Text, { text: problem?.status === 404
       ? "The DAG run does not exist any more."
-      : problem?.title ?? (answer ? text.slice(0, MAX_TEXT_LENGTH) : "…")),
-    text.length > MAX_TEXT_LENGTH && h("span.muted.small", "Only its beginning is shown."));
+      : problem?.title ?? (answer ? payload : "…") }),
+    whole && h("details", h("summary", "Whole message"), h(Text, { text: whole })));
 }
 
+const Text = ({ text }) => h(Fragment, h("pre.mono.scroll", text.slice(0, MAX_TEXT_LENGTH)),
+  text.length > MAX_TEXT_LENGTH && h("span.muted.small", "Only its beginning is shown."));
+
+/** Of one inbox, or with an `id` of "" of all inboxes of the connection. */
 function DeadLetters({ connection, id, place, go, after, say }) {
-  const feed = useFeed(pathOf(connection, id, "dead-letters"), {
-    name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
+  const path = id ? pathOf(connection, id, "dead-letters") : ["connections", connection, "dead-letters"];
+  const feed = useFeed(path, { name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
   const [asked, ask] = useState(null);
   const columns = useMemo(() => [
-    ["Message", "20%", (it) => h(Cut, { look: "mono", text: it.message_id })],
-    ["Reason", "30%", (it) => h(Fragment,
-      h(Cut, { text: it.reason }), h(Cut, { look: "muted.small", text: it.cause }))],
-    ["Deliveries", "6rem", (it) => it.delivery_count, "num"],
-    ["When", "8rem", (it) => h(Time, { at: it.started_at })],
-    ["Dead-letter run", "25%", (run) => h(Run, { run })],
-    ["Replay", "25%", (it) => (it.replayed ? h(Run, { run: it.replayed })
+    ["Message", "6.5rem", (it) => h(Id, { id: it.message_id })],
+    ...(id ? [] : [["Inbox", "16%", (it) => h(Link, {
+      place: { connection, inbox: it.inbox_id, tab: "dead-letters" } },
+      h(Cut, { text: it.inbox_name ?? it.inbox_id })), "", (it) => it.inbox_name]]),
+    ["Reason", "", (it) => h(Fragment,
+      h(Cut, { text: it.reason }), h(Wrapped, { look: "muted.small", text: it.cause })),
+    "", (it) => it.reason],
+    ["Deliveries", "7rem", (it) => it.delivery_count, "num", (it) => it.delivery_count],
+    ["When", "8rem", (it) => h(Time, { at: it.started_at }), "", (it) => Date.parse(it.started_at)],
+    ["Dead-letter run", "18%", (run) => h(Run, { run, isDead: true }), "", (run) => run.state],
+    ["Replay", "16%", (it) => (it.replayed ? h(Run, { run: it.replayed })
       : h(Button, { onClick: () => ask([it]), "aria-label": `Replay ${it.message_id}` }, "Replay"))],
-  ], []);
+  ], [connection, id]);
+  const { items, answer } = feed[0];
   const done = (letter, run) => feed[1].replace({ ...letter, replayed: run });
-  const open = model.filtered(feed[0].items, place).filter((it) => !it.replayed && it.target_dag_id);
+  const open = model.filtered(items, place).filter((it) => !it.replayed && it.target_dag_id);
   const empty = h(Empty, { title: "There are no dead letters." },
-    "With a dead_letter_dag_id, messages without a DAG run come here.");
-  const filter = h(Fragment, feed[0].answer?.is_partial && "Only the latest ones are listed.",
+    "If a listener has a dead_letter_dag_id, messages that can start no DAG run come here.");
+  const filter = h(Fragment,
+    h(Select, {
+      label: "State", value: place.status, options: ["", ...model.statusesOf(items, place.status, [])],
+      change: (status) => go({ status }) }),
+    answer?.is_partial && "Only the newest are listed.",
     open.length > 1 && h(Button, { onClick: () => ask(open) }, `Replay all ${open.length}`));
   return h(Fragment,
     h(Listing, {
-      what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 52, memory: `${id}/dead`,
-      empty }),
-    model.unlisted(feed[0].answer ?? {}).map((text) => h("div.muted.small", { key: text }, text)),
+      what: "dead letters", feed, place, go, after, filter, columns, rowHeight: 60,
+      memory: `${id || connection}/dead`, empty }),
+    model.unlisted(answer ?? {}).map((text) => h("div.muted.small", { key: text }, text)),
     asked && h(asked.length > 1 ? ReplayAllDialog : ReplayDialog, {
-      letters: asked, connection, id, done, say, close: () => ask(null) }));
+      letters: asked, connection, done, say, close: () => ask(null) }));
 }
 
-const replay = (connection, id, body) => client.post(pathOf(connection, id, "dead-letters", "replay"), body);
+/** What the schema refused is started as it is: whoever replays it knows that, and why, before. */
+function Refused({ letters }) {
+  const [sentence, ...causes] = model.refusals(letters);
+  return sentence
+    ? h("div.box", { style: paint("orange") }, h("strong", sentence),
+      causes.map((cause) => h("span", { key: cause }, cause)))
+    : null;
+}
 
-const Why = ({ reason, setReason }) => h("label", "Why do you replay it?", h("input", {
+const replay = (connection, letter, body) => client.post(
+  pathOf(connection, letter.inbox_id, "dead-letters", "replay"),
+  { dag_id: letter.dag_id, run_id: letter.run_id, ...body });
+
+const Why = ({ reason, setReason }) => h("label", "Why do you replay it? (required)", h("input", {
   value: reason, required: true, pattern: ".*\\S.*", maxLength: 500,
   onChange: (event) => setReason(event.target.value) }));
 
 /** Each for its own DAG; one that fails does not stop the others. */
-function ReplayAllDialog({ letters, connection, id, close, done, say }) {
+function ReplayAllDialog({ letters, connection, close, done, say }) {
   const [reason, setReason] = useState("");
   const act = async (form) => {
     const outcomes = [];
     for (const letter of letters) {
-      const { dag_id, run_id } = letter;
-      const run = await replay(connection, id, { dag_id, run_id, trigger_dag_id: null, reason })
+      const run = await replay(connection, letter, { trigger_dag_id: null, reason })
         .catch((problem) => problem);
       outcomes.push(run);
       if (run.run_id) done(letter, run);
@@ -287,25 +354,25 @@ function ReplayAllDialog({ letters, connection, id, close, done, say }) {
     h("li", { key: text }, `${text}: ${model.counted(count, "messages")}`));
   return h(Action, {
     title: `Replay ${letters.length} messages?`, verb: `Start ${letters.length} DAG runs`, act, close },
+    h(Refused, { letters }),
     h("p", "Each starts the DAG that it was meant for."), h("ul", targets), h("p", REPLAY),
     h(Why, { reason, setReason }));
 }
 
-function ReplayDialog({ letters: [letter], connection, id, close, done, say }) {
+function ReplayDialog({ letters, connection, close, done, say }) {
+  const [letter] = letters;
   const target = letter.target_dag_id ?? "";
   const [dag, setDag] = useState(target);
   const [reason, setReason] = useState("");
-  const { dag_id, run_id } = letter;
   const act = async () => {
-    const run = await replay(connection, id, {
-      dag_id, run_id, trigger_dag_id: dag === target ? null : dag, reason });
+    const run = await replay(connection, letter, { trigger_dag_id: dag === target ? null : dag, reason });
     say(run.outcome === "existing"
       ? "Nothing was started; its DAG run exists:"
       : "The DAG run is started:", run);
     done(letter, run);
   };
   return h(Action, { title: "Replay the message?", verb: "Start DAG run", act, close },
-    h(Details, { of: letter }), h("p", REPLAY), h(Payload, { run: letter }),
+    h(Refused, { letters }), h(Details, { of: letter }), h("p", REPLAY), h(Payload, { run: letter }),
     h("label", "DAG to start", h("input", {
       value: dag, required: true, pattern: ".*\\S.*", onChange: (event) => setDag(event.target.value) })),
     h(Why, { reason, setReason }));
@@ -331,10 +398,10 @@ function Inboxes() {
   };
   const shared = { connection, place, go, ask, say, after: [problem] };
   const none = answer?.may_add
-    ? h(Empty, { title: "There is no connection of the type Workflow." }, "Add one under ",
-      h(Link, { url: "/connections" }, "Admin, Connections"), ".")
-    : h(Empty, { title: "You may read no connection of the type Workflow." },
-      "This page needs a role that may read connections, such as Op or Admin: ask an administrator for it.");
+    ? h(Empty, { title: "There is no Workflow connection yet." }, "Add one under ",
+      h(Link, { url: "/connections" }, "Admin, Connections"), ", with the connection type Workflow.")
+    : h(Empty, { title: "You are not allowed to see any Workflow connection." },
+      "Ask an administrator for a role that may read connections, such as Op or Admin.");
   // A link may give the name of an inbox.
   const [known] = list[0].items;
   const inbox = model.isId(place.inbox) ? place.inbox : "";
@@ -354,7 +421,13 @@ function Inboxes() {
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })
       : place.inbox ? h(Fragment,
         h(Failure, { feed: list, after: [problem] }), h(Status, list[0].problem ? "" : "Loading…"))
-      : h(InboxList, { ...shared, feed: list, key: connection }),
+      : h(Fragment, { key: connection },
+        h(Tabs, {
+          label: "Connection", place, of: { connection },
+          tabs: { messages: "Inboxes", "dead-letters": "Dead letters" } }),
+        place.tab === "dead-letters"
+          ? h(DeadLetters, { ...shared, id: "" })
+          : h(InboxList, { ...shared, feed: list })),
     asked && h(ToggleDialog, { inbox: asked, connection, done, close: () => ask(null) }));
 }
 

@@ -2,6 +2,7 @@
 
 export const COUNTED = ["available", "leased", "quarantined"];
 export const DROPPED = "Events are dropped while paused";
+const MAX_CAUSES = 5;
 
 // The service chooses the keys: no table has a prototype.
 const STATES = {
@@ -27,6 +28,14 @@ const MESSAGE_PALETTES = {
 export const paletteOf = (status) => MESSAGE_PALETTES[status] ?? "gray";
 
 export const titleOf = (inbox) => inbox.name || inbox.id;
+
+export const isId = (inbox) => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(inbox);
+
+/** The command line shows as much of an id. */
+export const shortId = (id) => (isId(id) ? id.slice(0, 8) : id);
+
+/** That the run of a dead letter succeeded is no success of its message. */
+export const paletteOfRun = (state, isDead) => (isDead && state === "success" ? "gray" : state);
 
 // Times and numbers
 
@@ -105,14 +114,83 @@ export function whyWaiting(
     + " it may be busy with others, or wait until fewer DAG runs are unfinished.";
 }
 
-/** The payload in the conf of a DAG run that a message started; of a dead letter the whole message. */
-export function payloadText(conf) {
-  const { message, message_json: whole } = conf ?? {};
-  if (message?.payload_object) {
-    const { payload_object: object, payload_bytes: bytes, payload_sha256: digest } = message;
-    return `In the payload store: ${object}\n${bytes} bytes, SHA-256 ${digest}`;
+// A listener names its dead-letter DAG, or leaves messages to the service, which quarantines them.
+const WARN_FROM = 3;
+const LAST_SAFE = 4;
+
+/** What follows for a message with many deliveries and no DAG run: `{palette, next, text}`, or null. */
+export function afterDeliveries(
+  { status, run, dead_letter: deadLetter, delivery_count: deliveries }, { listeners = [] }) {
+  if (run || deadLetter || deliveries < WARN_FROM) return null;
+  if (status === "quarantined") return { palette: "failed", next: "", text: "" };
+  const isLast = deliveries >= LAST_SAFE;
+  const palette = isLast ? "failed" : "orange";
+  const dags = listeners.flatMap(({ tasks = [] }) => tasks.map((task) => task.dead_letter_dag_id));
+  const named = [...new Set(dags)].filter(Boolean).join(" or ");
+  if (named) {
+    const text = isLast
+      ? `On its next delivery it becomes a dead letter of ${named}.`
+      : `If its next delivery is rejected too, it becomes a dead letter of ${named}.`;
+    return {
+      palette, next: "then a dead letter", text: `${text} One that no route takes may be quarantined.` };
   }
-  return whole ?? message?.payload_json ?? (message ? JSON.stringify(message.payload ?? null, null, 2) : "");
+  const when = isLast ? "If its next delivery" : "If one or two more deliveries";
+  return {
+    palette, next: "then quarantine",
+    text: `${when} ${isLast ? "starts" : "start"} no DAG run, the service quarantines it: nothing delivers it`
+      + " again, and its payload cannot be read. A dead_letter_dag_id keeps such messages.",
+  };
+}
+
+/** The tasks whose log may say why a message has no DAG run. */
+export const tasksToBlame = (message, { listeners = [] }) =>
+  message.run || message.dead_letter || !message.delivery_count || message.status === "leased" ? []
+    : listeners.flatMap(({ dag_id, tasks = [] }) => tasks.map(({ task_id }) => ({ dag_id, task_id })));
+
+/** The path of the page with the log of a task; `map_index` is -1 of one that is not mapped. */
+export function pathOfTask({ dag_id: dag, dag_run_id: run, task_id: task, map_index: index }) {
+  const names = ["dags", dag, "runs", run, "tasks", task, ...(index >= 0 ? ["mapped", index] : [])];
+  return `/${names.map(encodeURIComponent).join("/")}`;
+}
+
+/** A number keeps the digits that it was sent with, where the browser can. */
+const exact = (_, value, context) =>
+  typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
+
+export const parsed = (text) => JSON.parse(text, exact);
+
+function decoded(text) {
+  try {
+    return parsed(text);
+  } catch {
+    return null;
+  }
+}
+
+/** What the conf of a DAG run has of its message, as texts: `payload` alone, and the `whole` of it. */
+export function contentOf(conf) {
+  const { message_json: json, message: own } = conf ?? {};
+  const message = json === undefined ? own : decoded(json);
+  if (!message) return { payload: json ?? "", whole: "" };
+  const whole = JSON.stringify(message, null, 2);
+  if (message.payload_object) {
+    const { payload_object: object, payload_bytes: bytes, payload_sha256: digest } = message;
+    return { payload: `In the payload store: ${object}\n${bytes} bytes, SHA-256 ${digest}`, whole };
+  }
+  return { payload: message.payload_json ?? JSON.stringify(message.payload ?? null, null, 2), whole };
+}
+
+/** What the schema refused of dead letters that are to be replayed: `[sentence, ...causes]`, or nothing. */
+export function refusals(letters) {
+  const refused = letters.filter(({ reason }) => reason === "invalid");
+  if (!refused.length) return [];
+  const causes = [...new Set(refused.map(({ cause }) => cause ?? "no reason given"))];
+  const what = letters.length === 1 ? "this message" : `${refused.length} of ${letters.length} messages`;
+  return [
+    `The schema refused ${what}. A replay does not check it again: the DAG gets the same payload.`,
+    ...causes.slice(0, MAX_CAUSES),
+    ...(causes.length > MAX_CAUSES ? [`and ${causes.length - MAX_CAUSES} other causes`] : []),
+  ];
 }
 
 /** The targets of several dead letters, each with the DAG that has them: `[text, count]`. */
@@ -125,7 +203,8 @@ export const unlisted = ({ large_runs: large, unnamed_dags: dags = [] }) => [
   large && `${counted(large, "dead letters")} with a conf larger than 1 MB, of this inbox or others:`
     + " see airflow-workflow dead-letters list.",
   dags.length && `dead letters of ${dags.map((dag) => dag.dag_id).join(", ")},`
-    + " which no listener names as dead_letter_dag_id: see airflow-workflow dead-letters list --dag-id.",
+    + " which no listener of their inbox names as dead_letter_dag_id:"
+    + " see airflow-workflow dead-letters list --dag-id.",
 ].filter(Boolean).map((text) => `Not listed: ${text}`);
 
 /** What a replay of several dead letters did; an outcome is a DAG run or a problem. */
@@ -155,15 +234,37 @@ function textOf(item) {
   return known.get(item);
 }
 
+/** By what the filter by state finds an item: an inbox, a message or a dead letter. */
+const statesOf = ({ status, run, reason, replayed }) =>
+  [status, run?.state, reason, replayed === undefined ? "" : replayed ? "replayed" : "not replayed"];
+
 export function filtered(items, { status, text }) {
   const searched = text.trim().toLowerCase();
-  const has = (item) => !status || item.status === status || item.run?.state === status;
+  const has = (item) => !status || statesOf(item).includes(status);
   return items.filter((item) => has(item) && (!searched || textOf(item).includes(searched)));
 }
 
-export const statusesOf = (items, chosen) =>
-  [...new Set([...COUNTED, ...items.flatMap((item) => [item.status, item.run?.state]), chosen])]
-    .filter(Boolean);
+/** What can be chosen, `first` in any case. */
+export const statusesOf = (items, chosen, first = COUNTED) =>
+  [...new Set([...first, ...items.flatMap(statesOf), chosen])].filter(Boolean);
+
+const isEmpty = (value) => value === null || value === undefined || value === "";
+
+/**
+ * Items in the order of a column, those without a value last.
+ *
+ * @param columns `[title, width, cell, class, valueOf]` of each; one without the last is not sorted by.
+ * @param sort the title of a column, with "-" before it for the largest first.
+ */
+export function sorted(items, columns, sort) {
+  const valueOf = columns.find(([title]) => title === sort?.replace(/^-/, ""))?.[4];
+  if (!valueOf) return items;
+  const sign = sort.startsWith("-") ? -1 : 1;
+  return items.map((item) => ({ item, value: valueOf(item) }))
+    .sort(({ value: a }, { value: b }) =>
+      isEmpty(a) - isEmpty(b) || sign * ((a > b) - (a < b)))
+    .map(({ item }) => item);
+}
 
 export function merged(old, added, keyOf) {
   const all = new Map([...old, ...added].map((item) => [keyOf(item), item]));
@@ -177,16 +278,17 @@ export function windowOf({ count, rowHeight, top, height, around = 8 }) {
   return { first, last };
 }
 
+/** The order after a click on the title of a column: ascending, descending, as it came. */
+export const nextSort = (title, sort) => ({ [title]: `-${title}`, [`-${title}`]: "" }[sort] ?? title);
+
 // The URL
 
-const START = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "" };
+const START = { connection: "", inbox: "", tab: "messages", status: "", text: "", message: "", sort: "" };
 
 export function placeOf(query) {
   const params = new URLSearchParams(query);
   return Object.fromEntries(Object.keys(START).map((key) => [key, params.get(key) ?? START[key]]));
 }
-
-export const isId = (inbox) => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(inbox);
 
 /** Parameters of others stay. */
 export function queryOf(place, current = "") {

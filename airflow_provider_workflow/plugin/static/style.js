@@ -16,9 +16,10 @@ export const STYLE = `
 .root :focus-visible:not(h2){outline:2px solid ${color("brand-focus-ring")}}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
-.muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}
+.muted,.root .quiet{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}
 .mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
 .two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}
+.two,.root pre{overflow-wrap:anywhere}
 .root td .tight{max-height:2.75rem;overflow:hidden}
 .cut{overflow:hidden;text-overflow:ellipsis;display:block}
 .cut,.badge,.btn{white-space:nowrap}
@@ -33,6 +34,7 @@ export const STYLE = `
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:68rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;
   border-bottom:${BORDER};padding:.5rem .75rem}
+.root .sort{font-weight:inherit;cursor:pointer}.root .sort:hover{text-decoration:underline}
 .root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}
 .root .odd{background:${color("bg-subtle")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
@@ -47,7 +49,7 @@ export const STYLE = `
 .root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};
   width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
 .root dialog::backdrop{background:#0008}
-.root pre{white-space:pre-wrap;flex-shrink:0}
+.root pre{white-space:pre-wrap;flex-shrink:0}.root summary{cursor:pointer;color:${MUTED}}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
 @media(max-width:40rem){.root :is(th,td):last-child{position:sticky;inset-inline-end:0}
   .root td:last-child{background:inherit}}

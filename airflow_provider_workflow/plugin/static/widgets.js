@@ -72,13 +72,19 @@ export const Badge = ({ color, children }) => h("span.badge", { style: paint(col
 
 export const Cut = ({ text, look = "", title = text }) => h(`bdi.cut.${look}`, { title }, text);
 
+/** On two lines at most. */
+export const Wrapped = ({ text, look = "" }) => h(`bdi.two.${look}`, { title: text }, text);
+
+export const Id = ({ id }) => h(Cut, { look: "mono", text: model.shortId(id), title: id });
+
 export const Button = (props) => h("button.btn", { type: "button", ...props });
 
-export function Run({ run }) {
+/** @param isDead whether the run is that of a dead letter. */
+export function Run({ run, isDead }) {
   if (!run) return "–";
   const name = h(Cut, { text: run.dag_id, title: run.run_id });
   return h("div.line", h(Link, { url: run.url, className: "wf-line" }, name),
-    run.state && h(Badge, { color: run.state }, run.state));
+    run.state && h(Badge, { color: model.paletteOfRun(run.state, isDead) }, run.state));
 }
 
 export function Trouble({ problem, retry, children }) {
@@ -92,14 +98,14 @@ export function Trouble({ problem, retry, children }) {
 
 export const Empty = ({ title, children }) => h("div.box", h("strong", title), h("span.muted", children));
 
-const DETAILS = ("id message_id status waits created_at delivery_count error_message " +
+const DETAILS = ("id message_id status waits next log created_at delivery_count error_message " +
   "possible_duplicate reason cause run dead_letter started_by").split(" ");
 
 export function Details({ of }) {
   const label = (key) => key.replace(/_(at|id)$/, "").replace("_", " ");
   const value = (key, it) => {
     if (/_at$/.test(key)) return h(Time, { at: it, isWhole: true });
-    if (it.run_id) return h(Run, { run: it });
+    if (it.run_id) return h(Run, { run: it, isDead: key === "dead_letter" });
     return it === true ? "yes" : it;
   };
   return h("dl", DETAILS.filter((key) => of[key] || of[key] === 0).map((key) =>
@@ -140,10 +146,12 @@ const scrolled = new Map();
 /**
  * A table that renders only the rows in sight, which all have one height in pixels.
  *
- * @param columns `[title, width, cell(item, data), class]` of each.
+ * @param columns `[title, width, cell(item, data), class, valueOf(item)]` of each; one with the last can be
+ *   sorted by, and one without a width gets what the others leave.
+ * @param sort the title of a column, with "-" before it for the largest first.
  * @param useRow a hook that gives the data of an item to its cells.
  */
-export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory }) {
+export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory, sort, setSort }) {
   const box = useRef(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -168,8 +176,14 @@ export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory 
     style: { height: rowHeight }, className: (first + at) % 2 ? "wf-odd" : "" });
   return h("div.scroll", { ref: box, tabIndex: 0, role: "region", "aria-label": label, onScroll },
     h("table", { "aria-rowcount": items.length + 1 },
-      h("thead", h("tr", { "aria-rowindex": 1 }, columns.map(([title, width, , name = ""]) =>
-        h(`th.${name}`, { key: title, scope: "col", style: { width } }, title)))),
+      h("thead", h("tr", { "aria-rowindex": 1 }, columns.map(([title, width, , name = "", valueOf]) => {
+        const order = { [title]: "ascending", [`-${title}`]: "descending" }[sort];
+        return h(`th.${name}`, { key: title, scope: "col", style: { width }, "aria-sort": order },
+          valueOf
+            ? h("button.sort", { type: "button", onClick: () => setSort(model.nextSort(title, sort)) },
+              title, h("span", { "aria-hidden": true }, { ascending: " ↑", descending: " ↓" }[order]))
+            : title);
+      }))),
       h("tbody", gap(first), items.slice(first, last).map(row), gap(items.length - last))));
 }
 

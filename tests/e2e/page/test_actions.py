@@ -40,6 +40,19 @@ def test_pausing_says_that_events_are_dropped_and_asks_first(page, visit, host):
     assert post.headers["Content-Type"] == "application/json"
 
 
+def test_the_page_of_an_inbox_says_that_pausing_drops_events_and_asks_first(page, visit, host):
+    visit(at())
+    page.get_by_text("Events are dropped while paused").wait_for()
+    page.get_by_role("button", name="Pause orders-1").click()
+    dialog = page.get_by_role("dialog", name="Pause orders-1?")
+    dialog.get_by_text("they do not arrive later").wait_for()
+    assert posts(host) == []
+    dialog.get_by_role("button", name="Pause inbox").click()
+
+    page.get_by_role("button", name="Resume orders-1").wait_for()
+    assert posts(host)[0].parts[-1] == "pause"
+
+
 def test_a_paused_inbox_can_be_resumed_on_its_own_page(page, visit, api, host):
     api.inboxes = [inbox(1, status="paused", paused_reason="user", paused_text="A user paused it.")]
     visit(at())
@@ -95,7 +108,12 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
     dialog.get_by_role("button", name="Start DAG run").click()
     assert posts(host) == []
 
-    dialog.get_by_text('"payload": {"amount": 7}').wait_for()
+    payload = dialog.locator("pre").first
+    payload.filter(has_text="amount").wait_for()
+    assert payload.inner_text() == '{\n  "amount": 7\n}'
+    dialog.get_by_text("Whole message").click()
+    dialog.get_by_text('"id": "m"').wait_for()
+    assert dialog.get_by_text("The schema refused").count() == 0
     replay(page)
     dialog.wait_for(state="hidden")
     notice = page.get_by_role("status").filter(has_text=words)
@@ -108,6 +126,38 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
         "trigger_dag_id": None,
         "reason": REASON,
     }
+
+
+def test_a_replay_says_first_what_the_schema_refused_and_why(page, visit, api, host):
+    api.dead_letters = [dead_letter(1), dead_letter(2, reason="invalid", cause="$.total: not a number")]
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_role("button", name=f"Replay {dead_letter(2)['message_id']}").click()
+    dialog = page.get_by_role("dialog")
+    box = dialog.locator(".wf-box").filter(has_text="The schema refused this message.")
+    box.get_by_text("$.total: not a number").wait_for()
+    page.keyboard.press("Escape")
+
+    page.get_by_role("button", name="Replay all 2").click()
+    box = dialog.locator(".wf-box").filter(has_text="The schema refused 1 of 2 messages.")
+    box.get_by_text("$.total: not a number").wait_for()
+    assert posts(host) == []
+
+
+def test_dead_letters_of_all_inboxes_are_in_one_list_and_replayed_from_it(page, visit, api, host):
+    other = inbox(2)
+    api.inboxes = [inbox(1), other]
+    api.dead_letters = [dead_letter(1), dead_letter(2, inbox_id=other["id"], inbox_name=other["name"])]
+    visit()
+    page.get_by_role("link", name="Dead letters").click()
+    page.get_by_role("link", name="orders-2").wait_for()
+    page.get_by_role("button", name=f"Replay {dead_letter(2)['message_id']}").click()
+    replay(page)
+
+    page.get_by_role("dialog").wait_for(state="hidden")
+    (post,) = posts(host)
+    assert post.path == f"connections/{CONNECTION}/inboxes/{other['id']}/dead-letters/replay"
+    page.get_by_role("link", name="orders-2").click()
+    page.get_by_role("heading", name="orders-2").wait_for()
 
 
 def test_several_dead_letters_are_replayed_with_one_confirmation(page, visit, api, host):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.page.fake_api import dead_letter, inbox, message, run
+from tests.page.fake_api import EARLIER, FakeAPI, dead_letter, inbox, message, run
 from tests.page.host import Answer
 from tests.page.steps import HOSTILE, at
 from tools.browser import PATIENCE_SECONDS
@@ -74,6 +74,79 @@ def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
     dialog.get_by_text("does not deliver it again").wait_for()
 
 
+def test_many_deliveries_are_in_color_with_what_follows_and_the_log_that_has_the_reason(page, visit, api):
+    task = {"task_id": "start_runs", "dead_letter_dag_id": "dead_orders"}
+    listener = inbox()["listeners"][0] | {"tasks": [task]}
+    api.inboxes = [inbox(listeners=[listener])]
+    api.messages = [message(n, delivery_count=n) for n in (1, 3, 4)]
+    failed = {"dag_id": "handle_1", "dag_run_id": "r 1", "task_id": "start_runs", "map_index": -1}
+    api.task_instances = [{**failed, "start_date": EARLIER, "end_date": EARLIER}]
+    visit(at())
+
+    few, some, many = (
+        page.get_by_role("row").filter(has=page.get_by_role("link", name=message(n)["id"])) for n in (1, 3, 4)
+    )
+    some.get_by_text("then a dead letter").wait_for()
+    colors = [row.get_by_role("cell").nth(3).locator(".wf-badge") for row in (few, some, many)]
+    assert [color.count() for color in colors] == [0, 1, 1]
+    assert "orange" in colors[1].get_attribute("style")
+    assert "failed" in colors[2].get_attribute("style")
+    many.get_by_role("link", name=message(4)["id"]).click()
+    dialog = page.get_by_role("dialog", name="Message")
+    dialog.get_by_text("On its next delivery it becomes a dead letter of dead_orders.").wait_for()
+    log = dialog.get_by_role("link", name="handle_1, start_runs")
+    assert log.get_attribute("href") == "/dags/handle_1/runs/r%201/tasks/start_runs"
+
+
+def test_why_there_is_no_link_to_a_log_is_said(page, visit, api):
+    api.messages = [message(1, delivery_count=1)]
+    visit(at(more=f"&message={message(1)['id']}"))
+    dialog = page.get_by_role("dialog", name="Message")
+    dialog.get_by_text("handle_1, start_runs: no failed try is stored").wait_for()
+
+    api.failing["taskInstances"] = Answer({"detail": "Forbidden"}, 403)
+    page.reload()
+    dialog.get_by_text("Airflow does not allow you to do this.").wait_for()
+
+
+def test_a_dead_letter_is_no_success_and_a_zero_is_quiet(page, visit, api):
+    api.messages = [message(1, status="dead-lettered", dead_letter=run("dead_letters", 1, "success"))]
+    api.summary_of_inbox = lambda: (
+        FakeAPI.summary_of_inbox(api) | {"counts": {"available": 0, "leased": 2, "quarantined": 0}}
+    )
+    visit(at())
+
+    state = page.get_by_role("cell").last.locator(".wf-badge")
+    state.wait_for()
+    assert "gray" in state.get_attribute("style")
+    stats = page.locator(".wf-stat a")
+    stats.filter(has_text="2").first.wait_for()
+    assert [stats.nth(n).get_attribute("class") for n in range(3)] == ["wf-quiet", None, "wf-quiet"]
+
+
+def test_a_list_is_sorted_by_a_click_and_filtered_by_state(page, visit, api):
+    api.dead_letters = [
+        dead_letter(n, reason=reason, cause=reason)
+        for n, reason in enumerate(("target", "invalid", "rejected"))
+    ]
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_text("3 dead letters").wait_for()
+    reasons = page.locator("tbody tr:not(.wf-gap) td:nth-child(2) .wf-cut")
+    header = page.get_by_role("columnheader", name="Reason")
+    assert reasons.all_inner_texts() == ["target", "invalid", "rejected"]
+    for order, expected in (
+        ("ascending", ["invalid", "rejected", "target"]),
+        ("descending", ["target", "rejected", "invalid"]),
+        (None, ["target", "invalid", "rejected"]),
+    ):
+        header.get_by_role("button").click()
+        assert header.get_attribute("aria-sort") == order
+        assert reasons.all_inner_texts() == expected
+    page.get_by_role("combobox", name="State").select_option("invalid")
+    page.get_by_text("1 of 3 dead letters").wait_for()
+    assert "status=invalid" in page.url
+
+
 def test_the_dialog_of_a_message_has_its_url_and_the_payload_of_its_run(page, context, visit, api):
     api.messages = [message(1, status="started", run=run())]
     visit(at(more=f"&message={message(1)['id']}"))
@@ -89,7 +162,7 @@ def test_the_dialog_of_a_message_has_its_url_and_the_payload_of_its_run(page, co
     assert "message=" not in page.url
 
     visit(at(more="&message=gone"))
-    dialog.get_by_text("This message is not listed any more.").wait_for()
+    dialog.get_by_text("This message is no longer listed.").wait_for()
 
 
 def test_why_the_payload_of_a_message_is_not_shown_is_said(page, visit, api):
@@ -195,7 +268,7 @@ def test_many_messages_are_loaded_on_demand_and_filtered(page, visit, api):
     api.messages = [message(n, error_message=f"error {n}") for n in range(LARGE)]
     api.page_size = 500
     visit(at())
-    page.get_by_text("There are more messages than these.").wait_for()
+    page.get_by_text("There are more messages.").wait_for()
     page.get_by_role("button", name="Load up to 5,000").click()
     page.get_by_text(f"{LARGE} messages").wait_for()
 

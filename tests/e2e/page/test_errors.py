@@ -14,15 +14,16 @@ from tests.page.steps import at
 @pytest.mark.parametrize(
     ("attributes", "query", "words"),
     [
-        ({"connections": []}, "", "There is no connection of the type Workflow"),
-        ({"connections": [], "may_add": False}, "", "You may read no connection of the type Workflow"),
+        ({"connections": []}, "", "There is no Workflow connection yet."),
+        ({"connections": [], "may_add": False}, "", "You are not allowed to see any Workflow connection."),
         ({}, "inbox=unknown", "The service has no such inbox."),
         ({"inboxes": []}, "", "This connection has no inboxes."),
         ({}, at(9), "This connection has no such inbox."),
-        ({}, at(), "The inbox holds no messages."),
+        ({}, at(), "The inbox is empty."),
         ({}, at(more="&tab=dead-letters"), "There are no dead letters."),
-        ({"messages": [message()]}, at(more="&status=started"), "The filter leaves no messages."),
-        ({}, "text=absent", "The filter leaves no inboxes."),
+        ({}, "tab=dead-letters", "There are no dead letters."),
+        ({"messages": [message()]}, at(more="&status=started"), "No messages match the filter."),
+        ({}, "text=absent", "No inboxes match the filter."),
     ],
 )
 def test_where_nothing_is_the_page_says_why(page, visit, api, attributes, query, words):

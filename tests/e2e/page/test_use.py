@@ -113,13 +113,15 @@ def test_the_keyboard_reaches_everything_in_order(page, visit):
     page.get_by_role("link", name="handle_1").wait_for()
     page.get_by_role("combobox", name="Connection").focus()
     names = []
-    for _ in range(12):
+    for _ in range(14):
         page.keyboard.press("Tab")
         names.append(
             page.evaluate("(({ariaLabel, innerText}) => ariaLabel ?? innerText)(document.activeElement)")
         )
 
     assert names == [
+        "Inboxes",
+        "Dead letters",
         "Filter inboxes",
         "Refresh inboxes",
         "inboxes",

@@ -143,7 +143,7 @@ def test_entry_point_and_provider_name_the_same_plugin() -> None:
 
 STATIC = Path(airflow_provider_workflow.__file__).parent / "plugin" / "static"
 TESTS = Path(__file__).parents[2] / "page"
-MAX_BYTES = 48_000
+MAX_BYTES = 64_000
 MAX_WIDTH = 110
 """Characters of a line, as in Python."""
 NODE = shutil.which("node")
