@@ -32,6 +32,15 @@ describe("the client", () => {
     assert.ok(sent.every((each) => each.method === undefined));
   });
 
+  test("asks Airflow's own API, with several values of a name", async () => {
+    const { client, sent } = open({});
+    await client.airflow(["dags", "~", "dagRuns"], [["state", "failed"], ["state", "a b"]]);
+    await client.airflow(["dags", "d", "dagRuns", "r+1"], null);
+    assert.deepEqual(sent.map((each) => each.url.replace(`${ROOT}api/v2/`, "")), [
+      "dags/~/dagRuns?state=failed&state=a+b", "dags/d/dagRuns/r%2B1",
+    ]);
+  });
+
   test("changes something only with the headers that a form of another site cannot send", async () => {
     const { client, sent } = open({});
     await client.post(["i", "pause"], {});

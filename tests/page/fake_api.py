@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +83,9 @@ class FakeAPI:
     """
     Answers from lists that a test sets.
 
+    :param task_instances: those of a listener, as Airflow's own API has them.
+    :param found_runs: what it finds by a text in the confs of DAG runs.
+    :param result: what each task of a listener returned.
     :param failing: answers instead of the others, by the last segment of the path.
     :param page_size: how many entries an answer has.
     :param fetched_at: when the service gave what is answered.
@@ -94,6 +98,8 @@ class FakeAPI:
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
     task_instances: list[dict[str, Any]] = field(default_factory=list)
+    found_runs: list[dict[str, Any]] = field(default_factory=list)
+    result: Any = None
     may_add: bool = True
     outcome: str = "started"
     is_late: bool = False
@@ -178,9 +184,13 @@ class FakeAPI:
         return {**run(), "outcome": self.outcome}
 
     def of_airflow(self, path: str) -> Answer | None:
-        """The answer of Airflow's own API for a DAG run, or for task instances; None for other paths."""
+        """The answer of Airflow's own API for DAG runs, task instances and XComs; None for other paths."""
+        if path.endswith("/~/dagRuns"):
+            return Answer({"dag_runs": self.found_runs, "total_entries": len(self.found_runs)})
         if path.endswith("/taskInstances"):
             return self.failing.get("taskInstances", Answer({"task_instances": self.task_instances}))
+        if path.endswith("/xcomEntries/return_value"):
+            return Answer({"value": json.dumps(self.result)})
         if "/dagRuns/" not in path:
             return None
         dead = {"message_json": '{"id": "m", "payload": {"amount": 7}}'}

@@ -190,6 +190,31 @@ test("the log of each task that listens may say why a delivered message has no r
   assert.equal(model.pathOfTask({ ...failed, map_index: 0 }), "/dags/d%2F1/runs/r%2B1/tasks/t/mapped/0");
 });
 
+test("the results of listeners tell how many messages repeat a business key", () => {
+  const result = (started, repeated, more = {}) => ({
+    inbox_id: "i", started: { count: started }, repeated: { count: repeated }, existing: { count: 0 }, ...more });
+  assert.equal(model.outcomesOf([result(1, 5)], "i"), "6 messages, 1 DAG run, 5 repeated");
+  const values = [JSON.stringify(result(1, 0)), result(2, 1, { dead_lettered: { count: 1 } })];
+  assert.equal(model.outcomesOf(values, "i"), "5 messages, 3 DAG runs, 1 repeated, 1 dead letter");
+  assert.equal(model.outcomesOf([{ ...result(1, 0), inbox_id: "other" }], "i"), "No counts of this inbox");
+  const others = [null, undefined, "a reference", 7, {}, { inbox_id: "i", processed: { count: 2 } }];
+  assert.equal(model.outcomesOf(others, "i"), "No counts of this inbox");
+  assert.equal(model.outcomesOf([result(0, 0)], "i"), "0 messages");
+});
+
+test("of the runs with a searched text those of the inbox are shown, and dead letters as such", () => {
+  const run = { dag_id: "d/1", dag_run_id: "workflow__m", state: "success", run_after: "then" };
+  const [own, dead, ...others] = model.runsOf([
+    { ...run, conf: { inbox_id: "i", message: { id: "m" } } },
+    { ...run, conf: { inbox_id: "i", message_id: "m2", message_json: "{}" } },
+    { ...run, conf: { inbox_id: "other", message: { id: "m3" } } }, { ...run, conf: null },
+  ], "i");
+  assert.deepEqual(own, {
+    dag_id: "d/1", run_id: "workflow__m", state: "success", at: "then", isDead: false, message_id: "m",
+    url: "/dags/d%2F1/runs/workflow__m" });
+  assert.deepEqual([dead.isDead, dead.message_id, others.length], [true, "m2", 0]);
+});
+
 test("what the schema refused is said with the causes, and nothing of other dead letters", () => {
   const invalid = (cause) => ({ reason: "invalid", cause });
   const other = { reason: "rejected", cause: "a param is missing" };

@@ -11,6 +11,7 @@ import {
 const { Fragment, useContext, useEffect, useMemo, useState } = globalThis.React;
 
 const getSummary = limited(2, client.get);
+const getResult = limited(2, client.airflow);
 const pathOf = (connection, ...rest) => ["connections", connection, "inboxes", ...rest];
 
 const DEFAULT = "workflow_default";
@@ -18,6 +19,8 @@ const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox
 const RESUME = "New events arrive again; dropped ones do not come back.";
 const MAX_TEXT_LENGTH = 20000;
 const MAX_SILENT = 10;
+const MAX_FOUND = 20;
+const MAX_RESULTS = 20;
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
 
 function Frame({ feed, children }) {
@@ -149,6 +152,10 @@ function InboxList({ connection, ask, ...rest }) {
     "Create one with `airflow-workflow inbox ensure`.");
   return h(Listing, {
     what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox),
+    filter: h(Select, {
+      label: "State", value: rest.place.status,
+      options: ["", ...model.statusesOf(rest.feed[0].items, rest.place.status, [])],
+      change: (status) => rest.go({ status }) }),
     memory: connection, empty, ...rest });
 }
 
@@ -182,7 +189,8 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
         h("b", h(Count, { connection, id, of, status })))),
       h(Stat, { label: "oldest message" }, h("b", h(Time, { at: of.oldest_created_at }))),
       h(Stat, { label: "listening DAGs" }, h(Listeners, { inbox })),
-      h(Stat, { label: "DAG runs, last hour" }, h(Runs, { connection, inbox }))),
+      h(Stat, { label: "DAG runs, last hour" }, h(Runs, { connection, inbox })),
+      h(Stat, { label: "messages by outcome" }, h(Outcomes, { inbox, key: id }))),
     h(Tabs, {
       label: "Inbox", place, of: { connection, inbox: id },
       tabs: { messages: "Messages", "dead-letters": "Dead letters" } }),
@@ -207,8 +215,12 @@ function Messages({ connection, id, inbox, lists, place, go, after }) {
       (it) => (it.run ?? it.dead_letter)?.state],
   ], [place, inbox]);
   const options = ["", ...model.statusesOf(items, place.status)];
-  const filter = h(Select, {
-    label: "Status", value: place.status, options, change: (status) => go({ status }) });
+  const searched = place.text.trim();
+  const [asked, ask] = useState("");
+  const filter = h(Fragment,
+    h(Select, { label: "Status", value: place.status, options, change: (status) => go({ status }) }),
+    searched && searched !== asked
+      && h(Button, { onClick: () => ask(searched) }, "Search the payloads of DAG runs"));
   const why = inbox.status === "paused"
     ? `${model.DROPPED}: resume the inbox to receive new ones.`
     : "Messages whose DAG run was started in the last hour are listed here too.";
@@ -216,11 +228,32 @@ function Messages({ connection, id, inbox, lists, place, go, after }) {
   return h(Fragment,
     h(Listing, {
       what: "messages", feed, place, go, after, filter, columns, rowHeight: 48, memory: id, empty }),
+    asked && asked === searched && h(Found, { id, text: asked, key: asked }),
     place.message && answer && h(Dialog, { title: "Message", close },
       open
         ? h(Message, { message: open, inbox })
         : h(Empty, { title: "This message is no longer listed." }, why),
       h("div.end", h(Button, { onClick: close }, "Close"))));
+}
+
+const getFound = ([, text], _, signal) => client.airflow(
+  ["dags", "~", "dagRuns"],
+  [["conf_contains", text], ["run_id_pattern", "workflow__"], ["order_by", "-run_after"],
+    ["limit", MAX_FOUND]],
+  signal);
+
+/** DAG runs of any age whose message has a text, such as an order number. */
+function Found({ id, text }) {
+  const [{ answer, problem }] = useFeed(["conf contains", text], { interval: 300 }, getFound);
+  const runs = useMemo(() => model.runsOf(answer?.dag_runs ?? [], id), [answer, id]);
+  return h("div.box", { role: "status" },
+    h("strong", problem?.title ?? (answer
+      ? `${model.counted(runs.length, "DAG runs")} of this inbox with “${text}” in the message`
+      : "Searching…")),
+    answer?.total_entries > MAX_FOUND
+      && h("span.muted", `Of all inboxes: the newest ${MAX_FOUND} of ${answer.total_entries}.`),
+    runs.map((run) => h("div.line", { key: `${run.dag_id}/${run.run_id}` },
+      h(Run, { run, isDead: run.isDead }), h(Id, { id: run.message_id }), h(Time, { at: run.at }))));
 }
 
 function Deliveries({ message, inbox }) {
@@ -249,6 +282,34 @@ const getFailures = ([dag, task], _, signal) => client.airflow(
   [["task_id", task], ["state", "failed"], ["state", "up_for_retry"], ["order_by", "-start_date"],
     ["limit", 1]],
   signal);
+
+const getResults = async ([, dag, task], _, signal) => {
+  const { task_instances: ended } = await client.airflow(
+    ["dags", dag, "dagRuns", "~", "taskInstances"],
+    [["task_id", task], ["state", "success"], ["order_by", "-start_date"], ["limit", MAX_RESULTS]], signal);
+  const results = ended.map(({ dag_run_id: run, map_index: index }) => getResult(
+    ["dags", dag, "dagRuns", run, "taskInstances", task, "xcomEntries", "return_value"],
+    [["map_index", index]], signal).catch(() => null));
+  return { values: (await Promise.all(results)).map((entry) => entry?.value) };
+};
+
+/** On demand, as it takes a request for each run: only the results of listeners know of repeated messages. */
+function Outcomes({ inbox }) {
+  const [isAsked, ask] = useState(false);
+  const tasks = (inbox.listeners ?? []).flatMap(({ dag_id: dag, tasks: all = [] }) =>
+    all.map(({ task_id: task }) => ({ dag, task, inbox })));
+  if (!isAsked) return tasks.length ? h(Button, { onClick: () => ask(true) }, "Count") : "–";
+  return tasks.map((it) => h(Counted, { key: `${it.dag}/${it.task}`, ...it }));
+}
+
+function Counted({ dag, task, inbox }) {
+  const [{ answer, problem }] = useFeed(["results", dag, task], { interval: 300 }, getResults);
+  const count = answer?.values.length;
+  return h("div", { title: `${dag}, ${task}` },
+    problem?.title ?? (answer ? model.outcomesOf(answer.values, inbox.id) : "Counting…"),
+    answer && h("div.muted.small",
+      `in the last ${count === 1 ? "result" : `${count} results`} of ${task}`));
+}
 
 /** A link to the log of the last failed try of a listener's task. */
 function LastFailure({ dag_id: dag, task_id: task }) {

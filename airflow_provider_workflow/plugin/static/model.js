@@ -147,11 +147,13 @@ export const tasksToBlame = (message, { listeners = [] }) =>
   message.run || message.dead_letter || !message.delivery_count || message.status === "leased" ? []
     : listeners.flatMap(({ dag_id, tasks = [] }) => tasks.map(({ task_id }) => ({ dag_id, task_id })));
 
+const pathTo = (...names) => `/${names.map(encodeURIComponent).join("/")}`;
+
+const pathOfRun = (dag, run) => pathTo("dags", dag, "runs", run);
+
 /** The path of the page with the log of a task; `map_index` is -1 of one that is not mapped. */
-export function pathOfTask({ dag_id: dag, dag_run_id: run, task_id: task, map_index: index }) {
-  const names = ["dags", dag, "runs", run, "tasks", task, ...(index >= 0 ? ["mapped", index] : [])];
-  return `/${names.map(encodeURIComponent).join("/")}`;
-}
+export const pathOfTask = ({ dag_id: dag, dag_run_id: run, task_id: task, map_index: index }) =>
+  pathOfRun(dag, run) + pathTo("tasks", task, ...(index >= 0 ? ["mapped", index] : []));
 
 /** A number keeps the digits that it was sent with, where the browser can. */
 const exact = (_, value, context) =>
@@ -179,6 +181,28 @@ export function contentOf(conf) {
   }
   return { payload: message.payload_json ?? JSON.stringify(message.payload ?? null, null, 2), whole };
 }
+
+const OUTCOMES = {
+  started: "DAG runs", repeated: "repeated", existing: "with a run from before",
+  dead_lettered: "dead letters", rejected: "rejected" };
+
+/** What tasks that listen to an inbox counted, by the results that they returned, as XComs have them. */
+export function outcomesOf(values, inboxId) {
+  const results = values.map((value) => (typeof value === "string" ? decoded(value) : value))
+    .filter((result) => result?.inbox_id === inboxId && result.started);
+  if (!results.length) return "No counts of this inbox";
+  const sum = (name) => results.reduce((total, result) => total + (Number(result[name]?.count) || 0), 0);
+  const sums = Object.entries(OUTCOMES).map(([name, what]) => [sum(name), what]).filter(([count]) => count);
+  const total = sums.reduce((all, [count]) => all + count, 0);
+  return [counted(total, "messages"), ...sums.map(([count, what]) => counted(count, what))].join(", ");
+}
+
+/** Of DAG runs whose conf has a searched text, those of an inbox, as the page shows runs. */
+export const runsOf = (runs, inboxId) =>
+  runs.filter(({ conf }) => conf?.inbox_id === inboxId)
+    .map(({ conf, dag_id, dag_run_id: run_id, state, run_after: at }) => ({
+      dag_id, run_id, state, at, isDead: conf.message === undefined,
+      message_id: conf.message?.id ?? conf.message_id ?? "", url: pathOfRun(dag_id, run_id) }));
 
 /** What the schema refused of dead letters that are to be replayed: `[sentence, ...causes]`, or nothing. */
 export function refusals(letters) {

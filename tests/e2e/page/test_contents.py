@@ -109,6 +109,41 @@ def test_why_there_is_no_link_to_a_log_is_said(page, visit, api):
     dialog.get_by_text("Airflow does not allow you to do this.").wait_for()
 
 
+def test_an_order_number_leads_to_the_runs_that_have_it_in_their_message(page, visit, api):
+    conf = {"inbox_id": inbox()["id"], "message": {"id": "m-7", "payload": {"order_id": "A-1007"}}}
+    found = {"dag_id": "handle", "dag_run_id": "workflow__m-7", "state": "success", "run_after": EARLIER}
+    api.found_runs = [found | {"conf": conf}, found | {"conf": conf | {"inbox_id": inbox(2)["id"]}}]
+    api.messages = [message(1)]
+    visit(at())
+    page.get_by_role("searchbox").fill("A-1007")
+    page.get_by_text("No messages match the filter.").wait_for()
+    page.get_by_role("button", name="Search the payloads of DAG runs").click()
+
+    box = page.get_by_role("status").filter(has_text="1 DAG run of this inbox with “A-1007” in the message")
+    assert box.get_by_role("link").get_attribute("href") == "/dags/handle/runs/workflow__m-7"
+    box.get_by_text("m-7", exact=True).wait_for()
+
+
+def test_how_many_messages_were_repeated_is_counted_on_demand(page, visit, api):
+    counts = {"started": {"count": 1}, "repeated": {"count": 5}}
+    api.result = {"inbox_id": inbox()["id"], **counts}
+    api.task_instances = [{"dag_id": "handle_1", "dag_run_id": "r", "task_id": "start_runs", "map_index": -1}]
+    visit(at())
+    page.get_by_role("button", name="Count").click()
+
+    page.get_by_text("6 messages, 1 DAG run, 5 repeated").wait_for()
+    page.get_by_text("in the last result of start_runs").wait_for()
+
+
+def test_the_list_of_inboxes_is_filtered_by_state(page, visit, api):
+    api.inboxes = [inbox(1), inbox(2, status="paused")]
+    visit()
+    page.get_by_role("combobox", name="State").select_option("paused")
+
+    page.get_by_text("1 of 2 inboxes").wait_for()
+    assert page.get_by_role("link", name="orders-1").count() == 0
+
+
 def test_a_dead_letter_is_no_success_and_a_zero_is_quiet(page, visit, api):
     api.messages = [message(1, status="dead-lettered", dead_letter=run("dead_letters", 1, "success"))]
     api.summary_of_inbox = lambda: (
@@ -152,7 +187,7 @@ def test_the_dialog_of_a_message_has_its_url_and_the_payload_of_its_run(page, co
     visit(at(more=f"&message={message(1)['id']}"))
     dialog = page.get_by_role("dialog", name="Message")
 
-    dialog.get_by_text('"amount": 12345678901234567890').wait_for()
+    dialog.get_by_text('"amount": 12345678901234567890').first.wait_for()
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     dialog.get_by_role("button", name="Copy").click()
     dialog.get_by_role("button", name="Copied").wait_for()

@@ -113,16 +113,20 @@ def test_the_keyboard_reaches_everything_in_order(page, visit):
     page.get_by_role("link", name="handle_1").wait_for()
     page.get_by_role("combobox", name="Connection").focus()
     names = []
-    for _ in range(14):
+    for _ in range(15):
         page.keyboard.press("Tab")
         names.append(
-            page.evaluate("(({ariaLabel, innerText}) => ariaLabel ?? innerText)(document.activeElement)")
+            page.evaluate(
+                "(({ariaLabel, labels, innerText}) =>"
+                " ariaLabel ?? labels?.[0]?.firstChild.data ?? innerText)(document.activeElement)"
+            )
         )
 
     assert names == [
         "Inboxes",
         "Dead letters",
         "Filter inboxes",
+        "State",
         "Refresh inboxes",
         "inboxes",
         "orders-1",
