@@ -151,6 +151,7 @@ def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, p
         page.screenshot(path=pictures / "page-messages.png")
         page.goto(f"{airflow.url}{PAGE}")
         page.get_by_role("link", name="payments").click()
+        page.get_by_role("heading", name="payments").wait_for()
         page.get_by_role("link", name="Dead letters").click()
         page.get_by_role("button", name="Replay").wait_for()
         page.locator(".wf-stat .wf-badge").first.wait_for()

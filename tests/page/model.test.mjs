@@ -107,8 +107,10 @@ test("a list is sorted by a column, without a value last, and as it came by any 
   assert.deepEqual(names("Name"), ["a", "b1", "b2", "null", "undefined"]);
   assert.deepEqual(names("-Name"), ["b1", "b2", "a", "null", "undefined"]);
   for (const sort of ["", "Action", "Other", undefined]) assert.equal(model.sorted(items, columns, sort), items);
-  const clicks = ["", "Name", "-Name", "Other"].map((sort) => model.nextSort("Name", sort));
-  assert.deepEqual(clicks, ["Name", "-Name", "", "Name"]);
+  const clicks = ["", "Name", "-Name", "Other", "constructor"].map((sort) => model.nextSort("Name", sort));
+  assert.deepEqual(clicks, ["Name", "-Name", "", "Name", "Name"]);
+  const orders = ["Name", "-Name", "constructor", ""].map((sort) => model.orderOf("Name", sort));
+  assert.deepEqual(orders, ["ascending", "descending", undefined, undefined]);
 });
 
 test("a filter does not look into links and times", () => {

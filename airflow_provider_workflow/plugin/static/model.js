@@ -303,7 +303,12 @@ export function windowOf({ count, rowHeight, top, height, around = 8 }) {
 }
 
 /** The order after a click on the title of a column: ascending, descending, as it came. */
-export const nextSort = (title, sort) => ({ [title]: `-${title}`, [`-${title}`]: "" }[sort] ?? title);
+export const nextSort = (title, sort) =>
+  (sort === title ? `-${title}` : sort === `-${title}` ? "" : title);
+
+/** As `aria-sort` has it; undefined of a column that the list is not sorted by. */
+export const orderOf = (title, sort) =>
+  (sort === title ? "ascending" : sort === `-${title}` ? "descending" : undefined);
 
 // The URL
 

@@ -177,11 +177,11 @@ export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory,
   return h("div.scroll", { ref: box, tabIndex: 0, role: "region", "aria-label": label, onScroll },
     h("table", { "aria-rowcount": items.length + 1 },
       h("thead", h("tr", { "aria-rowindex": 1 }, columns.map(([title, width, , name = "", valueOf]) => {
-        const order = { [title]: "ascending", [`-${title}`]: "descending" }[sort];
+        const order = model.orderOf(title, sort);
         return h(`th.${name}`, { key: title, scope: "col", style: { width }, "aria-sort": order },
           valueOf
             ? h("button.sort", { type: "button", onClick: () => setSort(model.nextSort(title, sort)) },
-              title, h("span", { "aria-hidden": true }, { ascending: " ↑", descending: " ↓" }[order]))
+              title, order && h("span", { "aria-hidden": true }, order === "ascending" ? " ↑" : " ↓"))
             : title);
       }))),
       h("tbody", gap(first), items.slice(first, last).map(row), gap(items.length - last))));

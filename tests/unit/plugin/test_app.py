@@ -14,7 +14,9 @@ from urllib.parse import quote
 
 import pytest
 from airflow.models.connection import Connection
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.utils import get_flat_dependant
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 import airflow_provider_workflow
@@ -182,6 +184,40 @@ def test_the_page_stays_small():
 
     assert "inboxes.js" in sizes
     assert sum(sizes.values()) < MAX_BYTES, sizes
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "names"),
+    [
+        ("dag_run", "/dags/{dag_id}/dagRuns", {"conf_contains", "run_id_pattern", "order_by", "limit"}),
+        (
+            "task_instances",
+            "/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances",
+            {"task_id", "state", "order_by", "limit"},
+        ),
+        (
+            "xcom",
+            "/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances/{task_id}/xcomEntries/{xcom_key:path}",
+            {"map_index"},
+        ),
+    ],
+)
+def test_airflows_own_api_knows_what_the_page_asks_it(module: str, path: str, names: set[str]) -> None:
+    """It ignores the name of a query that it does not know: a search would find all runs."""
+    routes = import_module(f"airflow.api_fastapi.core_api.routes.public.{module}")
+    routers = [value for value in vars(routes).values() if isinstance(value, APIRouter)]
+    (route,) = (
+        route
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute) and (route.path, route.methods) == (path, {"GET"})
+    )
+
+    known = {field.alias for field in get_flat_dependant(route.dependant).query_params}
+
+    asked = set(re.findall(r'\[\[?"([a-z_]+)",', (STATIC / "inboxes.js").read_text()))
+    assert names <= known
+    assert names <= asked
 
 
 def test_each_module_that_is_imported_is_there_and_each_one_is_imported():
