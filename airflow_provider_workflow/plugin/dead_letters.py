@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace as replaced
-from functools import partial
+from functools import cache, partial
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -84,17 +84,17 @@ def _listed(
 
     :param uses: those that name a dead-letter DAG.
     """
+
+    @cache
+    def dag_ids_of(an_inbox_id: str) -> set[str]:
+        return dead_letter_dags(uses, connection_id, an_inbox_id, names.get(an_inbox_id))
+
     if inbox_id is None:
         dag_ids = {use.dead_letter_dag_id for use in uses if use.dead_letter_dag_id is not None}
     else:
-        dag_ids = dead_letter_dags(uses, connection_id, inbox_id, names[inbox_id])
+        dag_ids = dag_ids_of(inbox_id)
     ids = tuple(sorted(dag_ids))
-
-    def is_named(run: StoredRun) -> bool:
-        of_run = run.conf["inbox_id"] or ""
-        return run.dag_id in dead_letter_dags(uses, connection_id, of_run, names.get(of_run))
-
-    fetch = partial(_dead_letters, connection_id, inbox_id, ids, is_named)
+    fetch = partial(_dead_letters, connection_id, inbox_id, ids, dag_ids_of)
     stored = service.cached((connection_id, "dead letters", inbox_id, *ids), fetch)
     may_read = partial(reader.may, "read runs")
     letters = [letter for letter in stored["letters"] if may_read(letter.run.dag_id)]
@@ -122,16 +122,23 @@ def _dead_letters(
     connection_id: str,
     inbox_id: str | None,
     dag_ids: tuple[str, ...],
-    is_named: Callable[[StoredRun], bool],
+    dag_ids_of: Callable[[str], set[str]],
 ) -> Fields:
+    """
+    Read dead letters.
+
+    :param inbox_id: None for all inboxes.
+    :param dag_ids: the DAGs that are searched.
+    :param dag_ids_of: the DAGs from which dead letters of an inbox are taken.
+    """
     names = {"connection_id": connection_id, "inbox_id": inbox_id}
     conf = {name: value for name, value in names.items() if value is not None}
     selection = Selection(DEAD_LETTER_PREFIX, conf=conf, is_large=False)
-    # Of one inbox all are named. Of all inboxes some may not be, so a page has more than are listed.
+    # Of all inboxes some runs may be of a DAG that another inbox names, so more are read than are listed.
     size = MAX_LISTED_DEAD_LETTERS + 1 if inbox_id is not None else dag_runs.MAX_PAGE_SIZE
     page = next(dag_runs.pages(replaced(selection, dag_ids=dag_ids), DEAD_LETTER_ENTRIES, size=size), [])
-    named = [run for run in page if is_named(run)]
-    others = {run.dag_id for run in page if not is_named(run)}
+    named = [run for run in page if run.dag_id in dag_ids_of(run.conf["inbox_id"] or "")]
+    others = {run.dag_id for run in page if run.dag_id not in dag_ids_of(run.conf["inbox_id"] or "")}
     large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
     return {
         "letters": list(dag_runs.with_replays(named[:MAX_LISTED_DEAD_LETTERS], omit_large_confs=True)),
