@@ -191,7 +191,7 @@ def _stored(
 
 
 def _no_dead_letter() -> PageError:
-    title = "There is no such dead letter of this inbox that you may read"
+    title = "This inbox has no such dead letter, or you may not read it"
     fix = "reload the list; a listener of the inbox must name its DAG as dead_letter_dag_id"
     return PageError(404, "not_found", title, fix)
 
@@ -234,7 +234,7 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
     except WrongRunError:
         raise _no_dead_letter() from None
     except NoTargetError:
-        raise invalid("No DAG was meant to take this message", "name the DAG that is to take it") from None
+        raise invalid("This message has no target DAG", "name the DAG to start") from None
     except NotReplayableError as error:
         title = f"It cannot be replayed: {error}"
         raise PageError(409, "rejected", title, "start a run by hand") from None
@@ -245,7 +245,7 @@ def replay(connection_id: str, inbox_id: str, request: ReplayRequest, reader: Us
     if outcome is Outcome.EXISTING:
         runs = dag_runs.runs_of({letter_replay.run_id: inbox_id}, (dag_id,), stored.run_after)
         if (run := reader.run(letter_replay.run_id, runs.get(letter_replay.run_id, ()))) is None:
-            title = "Its run exists, in a DAG whose runs you may not read"
+            title = "The message has a DAG run already, in a DAG whose runs you may not read"
             raise PageError(409, "rejected", title, "ask someone who may read them")
         return answer({**run, "outcome": outcome.value})
     name, by = escaped(letter_replay.inbox_name), escaped(reader.name)

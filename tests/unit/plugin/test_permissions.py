@@ -287,7 +287,7 @@ def test_a_dead_letter_that_was_replayed_with_another_dag_is_not_replayed_again(
     deny(monkeypatch, "other", "GET")
     response = replay(op, run_id)
     assert response.status_code == 409
-    assert "Its run exists, in a DAG whose runs you may not read" in response.text
+    assert "The message has a DAG run already, in a DAG whose runs you may not read" in response.text
     assert dead_letter_runs.replays() == {}
 
 
