@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
@@ -26,11 +25,24 @@ from airflow_provider_workflow.client.settings import EXTRA_FIELDS
 from airflow_provider_workflow.database.inbox_uses import TRIGGERS_PREFIX, InboxUse, inbox_uses
 from airflow_provider_workflow.dispatch.delivery import delivery_count
 from airflow_provider_workflow.dispatch.payload_store import PayloadStore, PayloadStoreError
+from airflow_provider_workflow.findings import (
+    FAILED,
+    OK,
+    SKIPPED,
+    WARNING,
+    Finding,
+    command,
+    meant,
+    missing_inbox,
+    missing_inboxes,
+    names_of,
+    no_listener,
+    several_listeners,
+)
 from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID, WorkflowHook
 from airflow_provider_workflow.source import problem_of
 from airflow_provider_workflow.text import counted, escaped
 
-FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 STYLES = {FAILED: "bold red", WARNING: "yellow", SKIPPED: "dim", OK: "green"}
 """The statuses of findings in the order of the output, and their colors."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -44,15 +56,6 @@ OTHER_STATES = {
     "deleting": "nothing, if that is intended; its name is free once it is deleted",
 }
 SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"
-
-
-class Finding(NamedTuple):
-    """A line of the diagnosis: what was examined, a status, the detail, and how to fix a problem."""
-
-    check: str
-    status: str
-    detail: str
-    fix: str | None = None
 
 
 @dataclass
@@ -72,8 +75,7 @@ class Examination:
 
     def command(self, text: str) -> str:
         """A command for this connection, to be pasted."""
-        option = "" if self.conn_id == DEFAULT_CONN_ID else f" --conn-id {shlex.quote(self.conn_id)}"
-        return f"airflow-workflow {text}{option}"
+        return command(self.conn_id, text)
 
 
 @dataclass
@@ -194,7 +196,7 @@ def _connection(subject: Examination) -> Iterator[Finding]:
     yield Finding("connection", OK, f"{subject.conn_id}, grant {settings.grant}")
     extra = subject.hook.get_connection(subject.conn_id).extra_dejson
     for name in extra.keys() - {*EXTRA_FIELDS}:
-        detail = f"the field {name!r} of Extra has no effect{_meant(name, EXTRA_FIELDS)}"
+        detail = f"the field {name!r} of Extra has no effect{meant(name, EXTRA_FIELDS)}"
         yield Finding("connection", WARNING, detail, "correct or remove it")
     urls = (settings.base_url, settings.token_url)
     if any(url.startswith("http:") and urlsplit(url).hostname not in LOCAL for url in urls):
@@ -241,23 +243,9 @@ def _inbox_api(subject: Examination) -> Iterator[Finding]:
         yield Finding("inbox_api", OK, f"it accepts the access token{none}")
         if (name := subject.inbox) is not None:
             listed, id_or_name = subject.inboxes, name.lower() if inboxes.is_id(name) else name
-            subject.inboxes = [inbox for inbox in listed if id_or_name in _names(inbox)]
+            subject.inboxes = [inbox for inbox in listed if id_or_name in names_of(inbox)]
             if not subject.inboxes:
-                yield _missing_inbox(subject, f"inbox {name}", "it does not exist", name, listed)
-
-
-def _missing_inbox(
-    subject: Examination, check: str, detail: str, inbox: str, listed: Sequence[types.Inbox]
-) -> Finding:
-    meant = _meant(inbox, {name for other in listed for name in _names(other)})
-    create = subject.command(f"inbox ensure {shlex.quote(inbox)}")
-    return Finding(check, FAILED, f"{detail}{meant}", f"correct the name, or create it: {create} ...")
-
-
-def _meant(name: str, names: Iterable[str]) -> str:
-    """A question for the most similar name; "" without one."""
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+                yield missing_inbox(f"inbox {name}", "it does not exist", name, listed, subject.conn_id)
 
 
 def _inbox_states(subject: Examination) -> Iterator[Finding]:
@@ -403,7 +391,7 @@ def _missing_connections(deployment: Deployment) -> Iterator[Finding]:
     conn_id = deployment.conn_id
     for dag_id, other in dict.fromkeys((use.dag_id, use.conn_id or conn_id) for use in deployment.deployed):
         if other != conn_id and not _exists(other):
-            detail = f"it uses the connection {other!r}, which does not exist{_meant(other, [conn_id])}"
+            detail = f"it uses the connection {other!r}, which does not exist{meant(other, [conn_id])}"
             yield Finding(f"listener {dag_id}", FAILED, detail, "correct its id, or add it to Airflow")
 
 
@@ -425,12 +413,8 @@ def _risks(use: InboxUse, pools: Collection[str]) -> Iterator[tuple[str, str]]:
 
 def _uses_of(subject: Examination) -> list[InboxUse]:
     """The uses that may be of the examined connection and inbox."""
-    uses, names = subject.uses or [], {None, subject.inbox}.union(*map(_names, subject.inboxes or []))
+    uses, names = subject.uses or [], {None, subject.inbox}.union(*map(names_of, subject.inboxes or []))
     return [use for use in uses if subject.inbox is None or use.inbox in names]
-
-
-def _names(inbox: types.Inbox) -> set[str]:
-    return {inbox["id"], inbox.get("name") or inbox["id"]}
 
 
 def _roles(uses: Iterable[InboxUse]) -> dict[tuple[str, str], str]:
@@ -465,22 +449,10 @@ def _listeners(subject: Examination) -> Iterator[Finding]:
     if subject.inboxes is None or subject.uses is None:
         return
     uses = _uses_of(subject)
-    for dag_id, inbox in dict.fromkeys((use.dag_id, use.inbox) for use in uses if use.conn_id):
-        if inbox is not None and not any(inbox in _names(listed) for listed in subject.inboxes):
-            detail = f"it listens to the inbox {inbox!r}, which does not exist"
-            yield _missing_inbox(subject, f"listener {dag_id}", detail, inbox, subject.inboxes)
-    is_any_unknown = any(use.inbox is None for use in uses)  # that use may be of any inbox
-    for listed in subject.inboxes:
-        check = f"listeners of {listed.get('name') or listed['id']}"
-        mine = [use for use in uses if use.inbox in _names(listed)]
-        leasing = {use.dag_id for use in mine if not use.is_watcher}
-        if not mine and not is_any_unknown:
-            fix = "deploy a DAG with @inbox_dag, unless others lease its messages"
-            yield Finding(check, WARNING, "no DAG of this Airflow listens to it", fix)
-        elif len(leasing) > 1:
-            detail = f"{' and '.join(sorted(leasing))}: each message goes to one of them"
-            fix = "keep one listener, and route to several DAGs in it (trigger_dag_id)"
-            yield Finding(check, WARNING, detail, fix)
+    for _, finding in missing_inboxes(uses, subject.inboxes, subject.conn_id):
+        yield finding
+    for inbox in subject.inboxes:
+        yield from filter(None, (no_listener(inbox, uses), several_listeners(inbox, uses)))
 
 
 OF_CONNECTION = (_connection, _token, _inbox_api, _inbox_states, _listeners)

@@ -21,9 +21,10 @@ from sqlalchemy import create_engine
 from airflow_provider_workflow import airflow_internals
 from airflow_provider_workflow.assets import create_asset
 from airflow_provider_workflow.cli import doctor as module
-from airflow_provider_workflow.cli.doctor import Examination, Finding
+from airflow_provider_workflow.cli.doctor import Examination
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
+from airflow_provider_workflow.findings import Finding
 from airflow_provider_workflow.hooks.user_tokens import VariableStore
 from airflow_provider_workflow.operators.inbox import (
     WorkflowAcknowledgeOperator,
