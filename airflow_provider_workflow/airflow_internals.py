@@ -343,6 +343,17 @@ def dag_run_model() -> Any:
     return DagRun
 
 
+def task_instance_model() -> Any:
+    """
+    The SQLAlchemy model of task instances, for the queries of ``database/``.
+
+    A request of Airflow's REST API for the failed tasks of many runs would replace it.
+    """
+    from airflow.models.taskinstance import TaskInstance
+
+    return TaskInstance
+
+
 def create_dag_run(
     dag_id: str,
     run_id: str,

@@ -40,6 +40,8 @@ MAX_CONF_BYTES = 1_000_000
 """Lists do not read a conf that is stored with more bytes: a sender chooses how large its messages are."""
 MAX_PAGE_SIZE = 500
 """Maximum number of runs, and of ids, of a query; some databases limit the number of values in one."""
+MAX_QUERIES_OF_STATEMENT = 100
+"""Maximum number of queries that one statement unites; SQLite allows 500."""
 CLOCK_SKEW = timedelta(hours=1)
 """How far apart the clocks of the machines that start runs may be."""
 
@@ -335,6 +337,67 @@ def failing_since(dag_ids: Collection[str]) -> dict[str, datetime]:
     with database() as session:
         rows = session.execute(failed.where(of_dags, run.state == "failed", is_later).group_by(run.dag_id))
         return {dag_id: time for dag_id, time in rows if time is not None}
+
+
+class EndedRun(NamedTuple):
+    """
+    A DAG run that has ended.
+
+    :param state: ``success`` or ``failed``.
+    :param ended_at: None if Airflow does not know it.
+    :param failed_task: id and map index of its first task that failed; None if none did.
+    """
+
+    run_id: str
+    state: str
+    ended_at: datetime | None
+    failed_task: tuple[str, int] | None = None
+
+
+def last_ended(dag_ids: Collection[str]) -> dict[str, EndedRun]:
+    """
+    The last run of each DAG that has ended, in the order in which runs are due; a later one may be running.
+
+    :raises TargetError: the database is unreachable.
+    """
+    from sqlalchemy import select, tuple_
+
+    run, task = airflow_internals.dag_run_model(), airflow_internals.task_instance_model()
+    columns = (run.dag_id, run.run_id, run.state, run.end_date)
+    with database() as session:
+        keys = _last_ended_keys(session, sorted(dag_ids))
+        runs = {
+            dag_id: EndedRun(*row)
+            for dag_id, *row in session.execute(select(*columns).where(run.id.in_(keys)))
+        }
+        failed = [(dag_id, last.run_id) for dag_id, last in runs.items() if last.state == "failed"]
+        of_runs = tuple_(task.dag_id, task.run_id).in_(failed)
+        tasks = select(task.dag_id, task.task_id, task.map_index).where(of_runs, task.state == "failed")
+        first_comes_last = (task.end_date.desc(), task.map_index.desc())
+        for dag_id, *failed_task in session.execute(tasks.order_by(*first_comes_last)).all():
+            runs[dag_id] = runs[dag_id]._replace(failed_task=tuple(failed_task))
+    return {dag_id: last._replace(state=str(last.state)) for dag_id, last in runs.items()}
+
+
+def _last_ended_keys(session: Session, dag_ids: list[str]) -> list[int]:
+    """
+    The primary keys of the last run of each DAG that has ended.
+
+    A query for each DAG, with its id as a value, lets PostgreSQL choose an index by how many runs that DAG
+    has: of 300,000 runs of 60 DAGs it finds the last ones in 7 ms, and in 600 ms with one query for all ids.
+    """
+    from sqlalchemy import select, union_all
+
+    run = airflow_internals.dag_run_model()
+    keys: list[int] = []
+    for start in range(0, len(dag_ids), MAX_QUERIES_OF_STATEMENT):
+        of_dags = []
+        for dag_id in dag_ids[start : start + MAX_QUERIES_OF_STATEMENT]:
+            ended = select(run.id).where(run.dag_id == dag_id, run.state.in_(("success", "failed")))
+            last = ended.order_by(run.run_after.desc(), run.id.desc()).limit(1).subquery()
+            of_dags.append(select(last.c.id))
+        keys.extend(session.scalars(union_all(*of_dags)))
+    return keys
 
 
 @dataclass(frozen=True)

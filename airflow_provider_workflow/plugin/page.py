@@ -18,7 +18,7 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from airflow_provider_workflow import clock, moments
+from airflow_provider_workflow import clock, findings, moments
 from airflow_provider_workflow.client import api
 from airflow_provider_workflow.client.inboxes import count_messages
 from airflow_provider_workflow.database import dag_runs
@@ -26,6 +26,7 @@ from airflow_provider_workflow.database.dag_runs import Entry, Selection, Stored
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX, RUN_ID_PREFIX
 from airflow_provider_workflow.plugin import access, service
 from airflow_provider_workflow.plugin.access import INBOX, PageUser, User, run_of
+from airflow_provider_workflow.plugin.listeners import findings_of, listeners_of, missing_inboxes
 from airflow_provider_workflow.plugin.responses import PageError, answer
 from airflow_provider_workflow.plugin.service import Fields, text
 from airflow_provider_workflow.source import problem_of
@@ -45,8 +46,6 @@ OF_A_MESSAGE: dict[str, Entry] = {
 }
 """Where the conf of a message's run has what that of a dead letter has under its name."""
 CHANGES = {"pause": (api.pause_inbox, "paused"), "resume": (api.resume_inbox, "resumed")}
-
-Listeners = dict[str, dict[str, Fields]]
 
 user_routes, connection_routes, change_routes = APIRouter(), APIRouter(), APIRouter()
 """The routes of any user, of those who may read the connection, and of those who may edit it."""
@@ -81,107 +80,42 @@ def _one(connection_id: str, inbox_id: str, reader: PageUser) -> Fields:
 
 
 def _listed(connection_id: str, listing: Fields, reader: PageUser, *, is_whole: bool = False) -> Fields:
-    names = {name for inbox in listing["inboxes"] for name in (inbox["id"], inbox["name"])}
-    listeners = _listeners(connection_id, reader, None if is_whole else names)
+    """
+    A list of inboxes with their listeners and runs, and what is wrong with them.
+
+    :param is_whole: these are all inboxes of the connection, so that it is known which ones are missing.
+    """
+    inboxes = listing["inboxes"]
+    names = {name for inbox in inboxes for name in (inbox["id"], inbox["name"])}
+    listeners = listeners_of(connection_id, reader, None if is_whole else names)
     runs, without, large = _recent_runs(connection_id, reader)
     shown = []
-    for inbox in listing["inboxes"]:
+    for inbox in inboxes:
         messages = service.known((connection_id, "messages", inbox["id"], None))
         counted = _counted(messages) if isinstance(messages, dict) else None
-        of_inbox = listeners.get(inbox["id"], {}) | listeners.get(inbox["name"] or "", {})
+        nobody = findings.no_listener(inbox, listeners.uses)
         shown.append(
             {
                 **_inbox(inbox),
-                "listeners": list(of_inbox.values()),
+                "listeners": listeners.of(inbox["id"], inbox["name"]),
+                "no_listener": nobody and f"{nobody.detail}: {nobody.fix}",
                 "summary": counted,
                 "runs": runs.get(inbox["id"], without),
             }
         )
     return {
         **listing,
-        "inboxes": shown,
+        "inboxes": shown + (missing_inboxes(inboxes, listeners) if is_whole else []),
         "large_runs": large,
-        "silent": _silent(connection_id, shown, listeners, reader, is_whole=is_whole),
+        "findings": findings_of(connection_id, inboxes, listeners, reader, is_whole=is_whole),
     }
-
-
-def _silent(
-    connection_id: str,
-    inboxes: list[Fields],
-    listeners: Listeners,
-    reader: PageUser,
-    *,
-    is_whole: bool,
-) -> list[Fields]:
-    """
-    The sources from which no event arrives, and when their listeners began to fail.
-
-    These are inboxes that the service has paused or failed to set up, and those that a DAG listens to but
-    that do not exist.
-
-    :param is_whole: these are all inboxes of the connection.
-    """
-    silent = _silent_inboxes(connection_id, inboxes)
-    if is_whole:
-        names = {name for inbox in inboxes for name in (inbox["id"], inbox["name"])}
-        silent += [
-            {"inbox": None, "title": name, "why": "it does not exist", "dags": list(dags.values())}
-            for name, dags in listeners.items()
-            if name not in names
-        ]
-    listening = {dag["dag_id"] for source in silent for dag in source["dags"]}
-    dag_ids = tuple(sorted(dag_id for dag_id in listening if reader.may("read runs", dag_id)))
-    since = (
-        service.cached((connection_id, "failing", *dag_ids), partial(_failing, dag_ids)) if dag_ids else {}
-    )
-    for source in silent:
-        times = [since[dag["dag_id"]] for dag in source.pop("dags") if dag["dag_id"] in since]
-        source["failing_since"] = min(times, default=None)
-    return silent
-
-
-def _silent_inboxes(connection_id: str, inboxes: list[Fields]) -> list[Fields]:
-    """The inboxes that a user must correct before events arrive in them, and why."""
-    silent: list[Fields] = []
-    for inbox in inboxes:
-        title = inbox["name"] or inbox["id"]
-        problem = problem_of(inbox, title, connection_id)
-        if problem is not None and problem.is_alarm() and problem.fix:
-            source = {"inbox": inbox["id"], "title": title, "why": problem.state}
-            silent.append({**source, "dags": inbox["listeners"]})
-    return silent
-
-
-def _failing(dag_ids: tuple[str, ...]) -> Fields:
-    return {dag_id: time.isoformat() for dag_id, time in dag_runs.failing_since(dag_ids).items()}
 
 
 def _inbox(shown: Fields) -> Fields:
     """An inbox with what is wrong with it, and the fix."""
     problem = problem_of(shown, shown["id"], "", resume="press Resume")
-    return {**shown, "paused_text": f"{problem.state}. {problem.fix}" if problem and problem.fix else None}
-
-
-def _listeners(connection_id: str, reader: PageUser, names: set[str | None] | None) -> Listeners:
-    """By inbox, id or name: the DAGs of a connection's listeners that the user may see, by their ids."""
-    of_these = [use for use in service.uses() if use.conn_id == connection_id]
-    of_these = [use for use in of_these if names is None or use.inbox in names]
-    readable = [use for use in of_these if reader.may("read", use.dag_id)]
-    paused = access.paused({use.dag_id for use in readable}) if readable else {}
-    listeners: Listeners = {}
-    for use in readable:
-        if use.inbox is not None and use.dag_id in paused:
-            listener = {
-                "dag_id": use.dag_id,
-                "is_paused": paused[use.dag_id],
-                "url": access.dag_url(use.dag_id),
-                "tasks": [],
-            }
-            stored = listeners.setdefault(use.inbox, {}).setdefault(use.dag_id, listener)
-            if not use.is_watcher:
-                task = {"task_id": use.task_id, "dead_letter_dag_id": use.dead_letter_dag_id}
-                stored["tasks"].append(task)
-    return listeners
+    paused_text = f"{problem.state}. {problem.fix}" if problem and problem.fix else None
+    return {**shown, "paused_text": paused_text, "is_alarm": problem is not None and problem.is_alarm()}
 
 
 def _recent_runs(connection_id: str, reader: PageUser) -> tuple[dict[str, Fields], Fields | None, int]:

@@ -52,6 +52,8 @@ KEPT_SECONDS = 10.0
 LISTENERS: Key = (None, "listeners")
 LISTENERS_SECONDS = 60.0
 """Reading the listeners reads all DAGs that have one."""
+LAST_RUNS: Key = (None, "last runs")
+"""The last runs of all listeners, which the answers of all users have in common."""
 MAX_CACHED_ITEMS = 20_000
 """Items of all kept answers together; those that were not used for longest are dropped."""
 MAX_PAGES_OF_ANSWER = 5

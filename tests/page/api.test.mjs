@@ -252,11 +252,11 @@ describe("a feed", () => {
   });
 
   test("loads all that follows, once each, and then no more by itself", async () => {
-    answers = [{ ...page("a", "b"), next: "1", silent: ["a"] }, { ...page("b", "c"), next: "2" }, page("d")];
+    answers = [{ ...page("a", "b"), next: "1", findings: ["a"] }, { ...page("b", "c"), next: "2" }, page("d")];
     await startFor(1);
     await feed.loadAll();
     assert.equal(ids(), "abcd");
-    assert.deepEqual(feed.get().silent, ["a"], "the banner keeps its sources");
+    assert.deepEqual(feed.get().findings, ["a"], "the banner keeps its lines");
     assert.deepEqual(asked.map((each) => each.cursor), [null, "1", "2"]);
     await clock.pass(100);
     assert.equal(asked.length, 3);

@@ -22,6 +22,8 @@ def inbox(number: int = 1, **changes: Any) -> dict[str, Any]:
         "status": "active",
         "paused_reason": None,
         "paused_text": None,
+        "is_alarm": False,
+        "no_listener": None,
         "summary": None,
         "runs": {"failed": 3, "success": 1200, "dead_letter": 1},
         "listeners": [
@@ -30,8 +32,22 @@ def inbox(number: int = 1, **changes: Any) -> dict[str, Any]:
                 "is_paused": False,
                 "url": f"/dags/handle_{number}",
                 "tasks": [{"task_id": "start_runs", "dead_letter_dag_id": None}],
+                "last_run": None,
             }
         ],
+    } | changes
+
+
+def finding(check: str, detail: str, fix: str = "correct it", **changes: Any) -> dict[str, Any]:
+    """A line of the banner."""
+    return {
+        "check": check,
+        "status": "failed",
+        "detail": detail,
+        "fix": fix,
+        "inbox": None,
+        "dags": [],
+        "failing_since": None,
     } | changes
 
 
@@ -87,6 +103,7 @@ class FakeAPI:
     :param found_runs: what it finds by a text in the confs of DAG runs.
     :param result: what each task of a listener returned.
     :param failing: answers instead of the others, by the last segment of the path.
+    :param quarantined: how many messages of each inbox are quarantined.
     :param page_size: how many entries an answer has.
     :param fetched_at: when the service gave what is answered.
     :param is_late: whether lists do not have changes yet, as those of another API server worker.
@@ -94,7 +111,7 @@ class FakeAPI:
 
     connections: list[str] = field(default_factory=lambda: [CONNECTION])
     inboxes: list[dict[str, Any]] = field(default_factory=lambda: [inbox()])
-    silent: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
     task_instances: list[dict[str, Any]] = field(default_factory=list)
@@ -104,6 +121,7 @@ class FakeAPI:
     outcome: str = "started"
     is_late: bool = False
     failing: dict[str, Answer] = field(default_factory=dict)
+    quarantined: int = 1
     page_size: int = 5000
     fetched_at: str = NOW
 
@@ -121,7 +139,7 @@ class FakeAPI:
             },
             "inboxes": lambda page_request: {
                 **self._page("inboxes", self.inboxes, page_request),
-                "silent": self.silent,
+                "findings": self.findings,
             },
             "messages": self._messages,
             "dead-letters": lambda _: {
@@ -158,13 +176,13 @@ class FakeAPI:
         inboxes = [entry for entry in self.inboxes if inbox_id in (entry["id"], entry["name"])]
         if not inboxes:
             return error(404, "not_found", "The service has no such inbox.", "reload the list")
-        silent = [source for source in self.silent if source["inbox"] == inboxes[0]["id"]]
-        return Answer({"inboxes": inboxes, "next": None, "fetched_at": self.fetched_at, "silent": silent})
+        findings = [entry for entry in self.findings if entry["inbox"] == inboxes[0]["id"]]
+        return Answer({"inboxes": inboxes, "next": None, "fetched_at": self.fetched_at, "findings": findings})
 
     def summary_of_inbox(self) -> dict[str, Any]:
         """The numbers of any inbox."""
         return {
-            "counts": {"available": 4, "leased": 2, "quarantined": 1},
+            "counts": {"available": 4, "leased": 2, "quarantined": self.quarantined},
             "is_partial": False,
             "oldest_created_at": EARLIER,
             "fetched_at": self.fetched_at,

@@ -14,6 +14,39 @@ test("the state of an inbox is said in words, with the reason of a pause", () =>
   assert.equal(model.describeState({ status: "initialization_failure", paused_text: "delete it" }).why, "delete it");
 });
 
+const run = (state) => ({ dag_id: "handle", last_run: { state } });
+const alarm = { is_alarm: true, paused_text: "paused (abandoned): new events are dropped" };
+const sound = { id: "i", name: "n", status: "active", listeners: [run("success")], runs: {} };
+const ROWS = [
+  [{ status: "missing", is_alarm: true, listeners: [run("failed")] }, "missing"],
+  [{ status: "initialization_failure", ...alarm }, "setup failed"],
+  [{ status: "paused", ...alarm, listeners: [run("failed")] }, "paused by the service"],
+  [{ listeners: [run("success"), run("failed")], runs: { dead_letter: 1 } }, "listener failed"],
+  [{ listeners: [], no_listener: "no DAG listens" }, "no listener"],
+  [{ listeners: [{ is_paused: true }] }, "listener paused"],
+  [{ runs: { dead_letter: 1 }, summary: { counts: { quarantined: 2 } } }, "quarantined"],
+  [{ runs: { dead_letter: 1, success: 9 } }, "dead letters"],
+  [{ status: "paused", is_alarm: false }, "paused"],
+  [{ status: "resting" }, "resting"],
+  [{ runs: null, listeners: [{ is_paused: true }, run("success")] }, "active"],
+].map(([changes, state]) => [{ ...sound, ...changes }, state]);
+
+test("a row says what matters most of its inbox, and those that need a user to act are on top", () => {
+  const rows = model.rowsOf(ROWS.map(([inbox]) => inbox).reverse(), (inbox) => inbox.summary);
+  assert.deepEqual(rows.map((row) => row.stated), ROWS.map(([, state]) => state));
+  assert.deepEqual(model.statusesOf(rows, "chosen", []), [...ROWS.map(([, state]) => state), "chosen"]);
+});
+
+test("only an inbox without anything to do is green", () => {
+  const green = ROWS.filter(([inbox]) => model.rowState(inbox, inbox.summary?.counts).palette === "success");
+  assert.deepEqual(green.map(([, state]) => state), ["active"]);
+});
+
+test("rows of one state are in the order of their names", () => {
+  const inboxes = ["orders-10", "orders-9", null, "alarms"].map((name, id) => ({ ...sound, name, id: `p${id}` }));
+  assert.deepEqual(model.rowsOf(inboxes, () => null).map(model.titleOf), ["alarms", "orders-9", "orders-10", "p2"]);
+});
+
 test("a state that is not known is shown as it is", () => {
   assert.equal(model.describeState({ status: "resting" }).label, "resting");
   assert.equal(model.describeState({}).label, "unknown");
@@ -100,6 +133,11 @@ test("dead letters are filtered by reason and by whether they were replayed", ()
   assert.deepEqual(model.statusesOf([{ status: "active" }], "", []), ["active"]);
 });
 
+test("rows are sorted by numbers in names as such", () => {
+  const names = (sort) => model.sorted([{ name: "n-10" }, { name: "n-9" }], [["Name", "", "", "", (it) => it.name]], sort).map((it) => it.name);
+  assert.deepEqual([names("Name"), names("-Name")], [["n-9", "n-10"], ["n-10", "n-9"]]);
+});
+
 test("a list is sorted by a column, without a value last, and as it came by any other", () => {
   const columns = [["Name", "", () => "", "", (it) => it.name], ["Action", "", () => ""]];
   const items = [{ name: "b", n: 1 }, { name: null }, { name: "a" }, { name: "b", n: 2 }, {}];
@@ -119,9 +157,12 @@ test("a filter does not look into links and times", () => {
 });
 
 test("inboxes are found by name, id, state and listening DAG", () => {
-  const inbox = { id: "i1", name: "orders", status: "paused", listeners: [{ dag_id: "handle_order" }] };
-  for (const text of ["ORD", "i1", "paused", "handle_"]) assert.equal(model.filtered([inbox], { text }).length, 1);
-  assert.equal(model.filtered([inbox], { text: "invoice" }).length, 0);
+  const inbox = { id: "i1", name: "orders", status: "active", listeners: [{ dag_id: "handle_order", last_run: { state: "failed" } }] };
+  const rows = model.rowsOf([inbox], () => null);
+  for (const text of ["ORD", "i1", "listener fail", "handle_"]) assert.equal(model.filtered(rows, { text }).length, 1);
+  assert.equal(model.filtered(rows, { text: "invoice" }).length, 0);
+  assert.equal(model.filtered(rows, { text: "", status: "listener failed" }).length, 1);
+  assert.equal(model.filtered(rows, { text: "", status: "active" }).length, 0, "it is not what the row says");
 });
 
 for (const [message, listeners, words] of [
@@ -287,7 +328,7 @@ test("a table that lost its rows below the position still shows some", () => {
 });
 
 test("a place goes into the URL and comes back, whatever its names have in them", () => {
-  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1", message: "a&b", sort: "-Created" };
+  const place = { connection: 'a b&c="d"', inbox: "Ünï/码?#%", tab: "dead-letters", status: "leased", text: "<script> + 1", message: "a&b", sort: "-DAG runs, last hour" };
   assert.deepEqual(model.placeOf(model.queryOf(place)), place);
 });
 

@@ -209,7 +209,7 @@ export class Feed {
     const now = this.clock.now();
     return {
       answer,
-      silent: [...(cursor ? this.#state.silent : []), ...(answer.silent ?? [])],
+      findings: [...(cursor ? this.#state.findings : []), ...(answer.findings ?? [])],
       items: cursor ? merged(this.#state.items, items, this.keyOf) : items,
       next: answer.next ?? null,
       pages: cursor ? this.#state.pages + 1 : 1,

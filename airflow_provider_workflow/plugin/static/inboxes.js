@@ -5,7 +5,7 @@ import * as model from "./model.js";
 import { STYLE, paint } from "./style.js";
 import {
   Action, Badge, Button, Cut, Details, Dialog, Empty, Heading, Id, Link, Now, Run, Search, Select, Status,
-  Table, Time, Trouble, Wrapped, client, h, useFeed, useQuery,
+  Table, Time, Trouble, Wrapped, client, h, knownAnswer, useFeed, useQuery,
 } from "./widgets.js";
 
 const { Fragment, useContext, useEffect, useMemo, useState } = globalThis.React;
@@ -18,7 +18,7 @@ const DEFAULT = "workflow_default";
 const PAUSE = `${model.DROPPED}: they do not arrive later. Messages in the inbox can still start DAG runs.`;
 const RESUME = "New events arrive again; dropped ones do not come back.";
 const MAX_TEXT_LENGTH = 20000;
-const MAX_SILENT = 10;
+const MAX_FINDINGS = 10;
 const MAX_FOUND = 20;
 const MAX_RESULTS = 20;
 const REPLAY = "The DAG run gets the original run id: replaying twice starts one.";
@@ -41,11 +41,12 @@ const Failure = ({ feed: [{ problem, answer }, feed], after = [] }) =>
       answer && h("span", "What is shown was loaded before."))
     : null;
 
-function Listing({ what, feed: both, place, go, empty, filter, after, ...table }) {
-  const [{ items, answer, next, problem, pages, isLoadingAll }, feed] = both;
+function Listing({ what, feed: both, rows, place, go, empty, filter, after, ...table }) {
+  const [{ items: loaded, answer, next, problem, pages, isLoadingAll }, feed] = both;
   const { columns } = table;
+  const items = rows ?? loaded;
   const shown = useMemo(
-    () => model.sorted(model.filtered(items, place), columns, place.sort), [items, place, columns]);
+    () => model.sorted(model.filtered(items, place), columns, place.sort), [items, columns, place]);
   const count = shown.length === items.length ? "" : `${shown.length} of `;
   return h(Fragment,
     h("div.bar",
@@ -66,12 +67,16 @@ function Listing({ what, feed: both, place, go, empty, filter, after, ...table }
       : answer && !problem && empty);
 }
 
-/** In a list only the reason; what to do is on the page of the inbox. */
-function State({ inbox, isWhole }) {
+function State({ inbox }) {
   const { label, palette, why } = model.describeState(inbox);
-  const text = isWhole ? why : why.split(/[:;]/)[0];
+  return h("div", h(Badge, { color: palette }, label), why && h("div.small", why));
+}
+
+/** Only the reason; what to do is in the banner, or on the page of the inbox. */
+function RowState({ inbox, of }) {
+  const { label, palette, why } = model.rowState(inbox, of.counts);
   return h("div", h(Badge, { color: palette }, label),
-    why && h(`div.small.${isWhole ? "" : "two"}`, { title: why }, text));
+    why && h("div.small.two.wide", { title: why }, why.split(/[:;]/)[0]));
 }
 
 /** DAG runs of the last hour by state, with links. */
@@ -85,38 +90,64 @@ function Runs({ connection, inbox: { id, runs } }) {
     h(Badge, { color: state === "dead_letter" ? "failed" : state }, text))));
 }
 
+/** How the last run of a listener ended, with a link to the log of the task that failed. */
+function LastRun({ run }) {
+  const { now, locale } = useContext(Now);
+  const { state, url, dag_id: dag, ended_at: at } = run;
+  const times = at ? `${model.relativeTime(at, now, locale)} (${model.absoluteTime(at, locale)})` : "";
+  const name = state === "failed" ? `Log of the failed task of ${dag}` : `Last run of ${dag}: ${state}`;
+  return h(Link, { url, title: `${name}, ${times}`, "aria-label": name }, h(Badge, { color: state }, state));
+}
+
 function Listeners({ inbox, most = 99 }) {
   const all = inbox.listeners ?? [];
-  if (!all.length) return h("span.muted", "No DAG listens");
+  if (!all.length) return h("span.muted", inbox.no_listener ? "No DAG listens" : "–");
   const shown = all.slice(0, all.length > most ? most - 1 : most);
-  return h(Fragment, shown.map(({ dag_id: id, url, is_paused: isPaused }) =>
+  return h(Fragment, shown.map(({ dag_id: id, url, is_paused: isPaused, last_run: run }) =>
     h("div.line", { key: id }, h(Link, { url, className: "wf-line" }, h(Cut, { text: id })),
-      isPaused && h(Badge, { color: "orange" }, "DAG paused"))),
+      run && h(LastRun, { run }), isPaused && h(Badge, { color: "orange" }, "DAG paused"))),
     shown.length < all.length && h("span.muted.small", `and ${all.length - shown.length} more`));
 }
 
-/** The sources from which no event arrives, although a DAG waits for them. */
-function Silent({ sources = [], connection }) {
-  if (!sources.length) return null;
-  const line = ({ inbox, title, why, failing_since: since }) => h("div", { key: title }, "Inbox ",
-    inbox ? h(Link, { place: { connection, inbox } }, h("bdi", title)) : h("bdi", title), `: ${why}.`,
-    since && h(Fragment, " Its listener first failed ", h(Time, { at: since }), "."));
-  const more = sources.length - MAX_SILENT;
-  return h("div.box", { role: "alert", style: paint("failed") },
-    h("strong", `No events arrive in ${model.counted(sources.length, "inboxes")}`),
-    sources.slice(0, MAX_SILENT).map(line), more > 0 && h("span", `And ${more} more.`));
+/** What doctor would say, for those who look here. */
+function Findings({ findings = [], connection }) {
+  if (!findings.length) return null;
+  const since = ({ inbox, dags: [dag], failing_since: at }) => at && h(Fragment, " (",
+    inbox ? h(Link, { url: dag.url }, h("bdi", dag.dag_id)) : "it", " first failed ", h(Time, { at }), ")");
+  const line = (finding) => {
+    const { check, status, detail, fix, inbox, dags: [dag] } = finding;
+    const to = inbox ? { place: { connection, inbox } } : { url: dag?.url };
+    return h("div", { key: `${check} ${detail}` },
+      h("strong", `${status}: `), h(Link, to, h("bdi", check)), ": ", h("bdi", detail), h(since, finding),
+      h("div", h("bdi", `→ ${fix}`)));
+  };
+  const color = findings.some(({ status }) => status === "failed") ? "failed" : "orange";
+  const more = findings.length - MAX_FINDINGS;
+  return h("div.box", { role: "alert", style: paint(color) },
+    h("strong", `${model.counted(findings.length, "problems")} to correct`),
+    findings.slice(0, MAX_FINDINGS).map(line), more > 0 && h("span", `And ${more} more.`));
 }
 
 function useSummary(connection, inbox) {
-  const [{ answer, problem }, feed] = useFeed(
-    pathOf(connection, inbox.id, "summary"), { interval: 30, isSeeded: true }, getSummary);
+  const path = inbox.status === "missing" ? [] : pathOf(connection, inbox.id, "summary");
+  const [{ answer, problem }, feed] = useFeed(path, { interval: 30, isSeeded: true }, getSummary);
   useEffect(() => feed.seed(inbox.summary), [feed, inbox]);
   return { ...answer, summary: [{ answer, problem }, feed] };
 }
 
-const Count = ({ connection, id, of, status }) => h(Link, {
-  place: { connection, inbox: id, status }, className: of.counts?.[status] ? null : "wf-quiet" },
-  model.countText(of.counts?.[status], of.is_partial, useContext(Now).locale));
+/** A number of messages; nothing is to be seen where there is none. */
+function Count({ connection, id, of, status }) {
+  const { locale } = useContext(Now);
+  const [{ problem }] = of.summary;
+  const count = of.counts?.[status];
+  if (count === undefined) {
+    return h("span.muted.small", !id || (problem && !problem.isBusy) ? "–" : "counting…");
+  }
+  const text = model.countText(count, of.is_partial, locale);
+  if (!count) return h("span.muted", text);
+  return h(Link, { place: { connection, inbox: id, status } },
+    status === "quarantined" ? h(Badge, { color: "failed" }, text) : text);
+}
 
 function Toggle({ inbox, ask }) {
   const verb = model.verbOf(inbox);
@@ -131,32 +162,36 @@ function ToggleDialog({ inbox, connection, close, done }) {
     h("p", verb === "Pause" ? PAUSE : RESUME));
 }
 
-function InboxList({ connection, ask, ...rest }) {
+function InboxList({ connection, feed, place, go, ...rest }) {
+  const [{ items }] = feed;
+  const rows = useMemo(() => model.rowsOf(items, (inbox) =>
+    knownAnswer(pathOf(connection, inbox.id, "summary")) ?? inbox.summary), [items, connection]);
   const columns = useMemo(() => {
     const count = (status) => ({ id }, of) => h(Count, { connection, id, of, status });
+    const known = (status) => (row) => row.known?.counts[status];
+    const all = ({ runs }) => Object.values(runs ?? {}).reduce((sum, number) => sum + number, 0);
     return [
-      ["Inbox", "22%", (inbox) => h(Fragment,
-        h(Link, { place: { connection, inbox: inbox.id } }, h(Cut, { text: model.titleOf(inbox) })),
-        inbox.name && h(Cut, { look: "mono.muted", text: inbox.id }))],
-      ["State", "15%", (inbox) => h(State, { inbox })],
-      ["Available", "5.5rem", count("available"), "num"],
-      ["Leased", "4.5rem", count("leased"), "num"],
-      ["Quarantined", "7rem", count("quarantined"), "num"],
-      ["Oldest message", "8rem", (_, of) => h(Time, { at: of.oldest_created_at })],
-      ["Listening DAGs", "20%", (inbox) => h(Listeners, { inbox, most: 2 })],
-      ["DAG runs, last hour", "11rem", (inbox) => h(Runs, { connection, inbox })],
-      ["Action", "6.5rem", (inbox) => h(Toggle, { inbox, ask })],
+      ["Inbox", "22%", (row) => h(row.id ? Link : "span", row.id && { place: { connection, inbox: row.id } },
+        h(Cut, { text: model.titleOf(row), title: row.id })), "", model.titleOf],
+      ["State", "18%", (inbox, of) => h(RowState, { inbox, of }), "mid", model.rankOf],
+      ["Available", "6.5rem", count("available"), "num", known("available")],
+      ["Leased", "6.5rem", count("leased"), "num.wide", known("leased")],
+      ["Quarantined", "7.5rem", count("quarantined"), "num.wide", known("quarantined")],
+      ["Oldest message", "9rem", (_, of) => h(Time, { at: of.oldest_created_at }), "wide",
+        (row) => row.known?.oldest_created_at],
+      ["Listening DAGs", "24%", (inbox) => h(Listeners, { inbox, most: 2 }), "wide",
+        ({ listeners: [first] }) => first?.dag_id],
+      ["DAG runs, last hour", "11rem", (inbox) => h(Runs, { connection, inbox }), "mid", all],
     ];
   }, [connection]);
   const empty = h(Empty, { title: "This connection has no inboxes." },
     "Create one with `airflow-workflow inbox ensure`.");
+  const filter = h(Select, {
+    label: "State", value: place.status, options: ["", ...model.statusesOf(rows, place.status, [])],
+    change: (status) => go({ status }) });
   return h(Listing, {
-    what: "inboxes", columns, rowHeight: 60, useRow: (inbox) => useSummary(connection, inbox),
-    filter: h(Select, {
-      label: "State", value: rest.place.status,
-      options: ["", ...model.statusesOf(rest.feed[0].items, rest.place.status, [])],
-      change: (status) => rest.go({ status }) }),
-    memory: connection, empty, ...rest });
+    what: "inboxes", feed, rows, place, go, filter, columns, rowHeight: 60,
+    useRow: (inbox) => useSummary(connection, inbox), memory: connection, empty, ...rest });
 }
 
 const Tabs = ({ label, place, of, tabs }) => h("nav.tabs", { "aria-label": label },
@@ -177,7 +212,7 @@ function InboxPage({ connection, id, list: [list, lists], ask, after, ...rest })
     h("div.bar",
       h("div.line", h(Link, { place: { connection } }, "Inboxes"), "/",
         h(Heading, h("bdi", model.titleOf(inbox)))),
-      known && h(State, { inbox, isWhole: true }), h("span.mono.muted", id),
+      known && h(State, { inbox }), h("span.mono.muted", id),
       h("div.line", h(Toggle, { inbox, ask }),
         model.verbOf(inbox) === "Pause" && h("span.muted.small", model.DROPPED))),
     list.problem?.code === "not_found"
@@ -448,7 +483,8 @@ function Inboxes() {
   const ids = items.map((item) => item.connection_id);
   const connection = place.connection || (ids.includes(DEFAULT) ? DEFAULT : ids[0]) || "";
   const list = useFeed(connection ? pathOf(connection, place.inbox).filter(Boolean) : [], {
-    name: "inboxes", isSeeded: place.inbox && place.tab !== "dead-letters" });
+    name: "inboxes", keyOf: (it) => it.id ?? it.name,
+    isSeeded: place.inbox && place.tab !== "dead-letters" });
   const [asked, ask] = useState(null);
   const [said, setSaid] = useState(null);
   const say = (text, run) => setSaid([text, run]);
@@ -476,7 +512,7 @@ function Inboxes() {
         change: (id) => setQuery(model.queryOf({ connection: id }, query)) })),
     h(Status, said && h("div.box", said[0], said[1] && h(Run, { run: said[1] }))),
     h(Failure, { feed: connections }),
-    h(Silent, { sources: list[0].silent, connection }),
+    h(Findings, { findings: list[0].findings, connection }),
     h("div.muted.small", model.uncounted(list[0].answer?.large_runs)),
     !connection ? (answer ? none : !problem && h(Status, "Loading…"))
       : inbox ? h(InboxPage, { ...shared, id: inbox, list })

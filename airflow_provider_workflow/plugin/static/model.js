@@ -10,11 +10,53 @@ const STATES = {
   active: ["active", "success"],
   paused: ["paused", "orange"],
   initialization_failure: ["setup failed", "failed"],
+  missing: ["missing", "failed"],
 };
 
 export function describeState({ status = "unknown", paused_text: text }) {
   const [label, palette] = STATES[status] ?? [status, "gray"];
   return { label, palette, why: text ?? "" };
+}
+
+// What a row of the list may say of its inbox, with the color: the worst first.
+const ROW_STATES = new Map([
+  ["missing", "failed"], ["setup failed", "failed"], ["paused by the service", "failed"],
+  ["listener failed", "failed"], ["no listener", "orange"], ["listener paused", "orange"],
+  ["quarantined", "failed"], ["dead letters", "failed"], ["paused", "orange"],
+]);
+
+/** What matters most of an inbox, a cause before what follows from it: `{label, palette, why}`. */
+export function rowState(inbox, counts) {
+  const { status, is_alarm: isAlarm, listeners = [], no_listener: noListener, runs } = inbox;
+  const own = describeState(inbox);
+  const is = (label, why) => ({ label, palette: ROW_STATES.get(label) ?? own.palette, why });
+  const failed = listeners.find((it) => it.last_run?.state === "failed");
+  if (status === "missing") return is("missing", "The inbox does not exist");
+  if (isAlarm) return is(status === "paused" ? "paused by the service" : own.label, own.why);
+  if (failed) return is("listener failed", `The last run of ${failed.dag_id} failed`);
+  if (noListener) return is("no listener", noListener);
+  if (listeners.length && listeners.every((it) => it.is_paused)) {
+    return is("listener paused", "Its DAG is paused: it starts no runs");
+  }
+  if (counts?.quarantined) return is("quarantined", "Not delivered again");
+  if (runs?.dead_letter) return is("dead letters", "");
+  return own;
+}
+
+/** Inboxes with their states, those that need a user to act on top; `known` is the last summary of each. */
+export function rowsOf(inboxes, summaryOf) {
+  const rows = inboxes.map((inbox) => {
+    const known = summaryOf(inbox);
+    const { label: stated, why } = rowState(inbox, known?.counts);
+    return { ...inbox, known, stated, why };
+  });
+  return sortedBy(sortedBy(rows, titleOf), rankOf);
+}
+
+/** The place of the state of a row: one that is not known goes before "active". */
+export function rankOf({ stated }) {
+  const rank = [...ROW_STATES.keys()].indexOf(stated);
+  return rank >= 0 ? rank : ROW_STATES.size + (stated === "active" ? 1 : 0);
 }
 
 const VERBS = { __proto__: null, active: "Pause", paused: "Resume" };
@@ -259,8 +301,9 @@ function textOf(item) {
 }
 
 /** By what the filter by state finds an item: an inbox, a message or a dead letter. */
-const statesOf = ({ status, run, reason, replayed }) =>
-  [status, run?.state, reason, replayed === undefined ? "" : replayed ? "replayed" : "not replayed"];
+const statesOf = ({ stated, status, run, reason, replayed }) =>
+  stated ? [stated]
+    : [status, run?.state, reason, replayed === undefined ? "" : replayed ? "replayed" : "not replayed"];
 
 export function filtered(items, { status, text }) {
   const searched = text.trim().toLowerCase();
@@ -282,11 +325,16 @@ const isEmpty = (value) => value === null || value === undefined || value === ""
  */
 export function sorted(items, columns, sort) {
   const valueOf = columns.find(([title]) => title === sort?.replace(/^-/, ""))?.[4];
-  if (!valueOf) return items;
-  const sign = sort.startsWith("-") ? -1 : 1;
+  return valueOf ? sortedBy(items, valueOf, sort.startsWith("-") ? -1 : 1) : items;
+}
+
+/** Numbers in texts count as such: orders-9 goes before orders-10. */
+const compared = (a, b) =>
+  (typeof a === "string" ? format("Collator", "en", { numeric: true }).compare(a, b) : (a > b) - (a < b));
+
+function sortedBy(items, valueOf, sign = 1) {
   return items.map((item) => ({ item, value: valueOf(item) }))
-    .sort(({ value: a }, { value: b }) =>
-      isEmpty(a) - isEmpty(b) || sign * ((a > b) - (a < b)))
+    .sort(({ value: a }, { value: b }) => isEmpty(a) - isEmpty(b) || sign * compared(a, b))
     .map(({ item }) => item);
 }
 

@@ -16,7 +16,7 @@ export const STYLE = `
 .root :focus-visible:not(h2){outline:2px solid ${color("brand-focus-ring")}}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
-.muted,.root .quiet{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}
+.muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}
 .mono{font-family:var(--chakra-fonts-mono);font-size:.75rem}
 .two{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:2;overflow:hidden}.tight{gap:.25rem}
 .two,.root pre{overflow-wrap:anywhere}
@@ -34,7 +34,8 @@ export const STYLE = `
 .root table{border-collapse:separate;border-spacing:0;table-layout:fixed;width:100%;min-width:68rem}
 .root th{position:sticky;top:0;z-index:1;background:${BG};text-align:start;font-weight:500;
   border-bottom:${BORDER};padding:.5rem .75rem}
-.root .sort{font-weight:inherit;cursor:pointer}.root .sort:hover{text-decoration:underline}
+.root .sort{font:inherit;text-align:inherit;cursor:pointer;white-space:nowrap}
+.root .sort:hover{text-decoration:underline}
 .root td{border-bottom:${BORDER};padding:0 .75rem;overflow:hidden}.root tbody tr{background:${BG}}
 .root .odd{background:${color("bg-subtle")}}.root .gap td{border:0}
 .root .num{text-align:end;font-variant-numeric:tabular-nums}
@@ -52,5 +53,9 @@ export const STYLE = `
 .root pre{white-space:pre-wrap;flex-shrink:0}.root summary{cursor:pointer;color:${MUTED}}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
 @media(max-width:40rem){.root :is(th,td):last-child{position:sticky;inset-inline-end:0}
-  .root td:last-child{background:inherit}}
+  .root td:last-child{background:inherit}.root .wide{display:none}.root{padding:.25rem}
+  .root .fits{min-width:0}.root .fits :is(th,td){padding-inline:.25rem}
+  .root .fits th{width:auto!important;font-size:.75rem}.root .fits .badge{padding-inline:.25rem}
+  .root .fits th.num{width:4rem!important}.root .fits th.mid{width:5.5rem!important}
+  .root .fits :is(.badge,.sort,.cut){white-space:normal}.fits .cut{max-height:2.5rem;overflow-wrap:anywhere}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

@@ -50,6 +50,9 @@ export function useFeed(path, options, get = client.get) {
   return [React.useSyncExternalStore(feed.subscribe, feed.get), feed];
 }
 
+/** The last answer of a path that some part of the page shows, or has shown. */
+export const knownAnswer = (path) => feeds.get(path.join("\n"))?.get().answer;
+
 /** Places are query strings: Airflow mounts a page again when the path changes. */
 export const useQuery = Router.useSearchParams;
 
@@ -147,7 +150,8 @@ const scrolled = new Map();
  * A table that renders only the rows in sight, which all have one height in pixels.
  *
  * @param columns `[title, width, cell(item, data), class, valueOf(item)]` of each; one with the last can be
- *   sorted by, and one without a width gets what the others leave.
+ *   sorted by, one without a width gets what the others leave, and those of the class `wide` are left out on
+ *   a phone.
  * @param sort the title of a column, with "-" before it for the largest first.
  * @param useRow a hook that gives the data of an item to its cells.
  */
@@ -170,12 +174,14 @@ export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory,
     setTop(Math.floor(box.current.scrollTop / rowHeight) * rowHeight);
   };
   const gap = (rows) => h("tr.gap", { "aria-hidden": true },
-    h("td", { colSpan: columns.length, style: { height: rows * rowHeight } }));
+    h("td", { style: { height: rows * rowHeight } }));
+  // Without its wide columns it fits a phone.
+  const isWide = columns.some(([, , , name = ""]) => name.includes("wide"));
   const row = (item, at) => h(Row, {
     key: keyOf(item), item, columns, useRow, "aria-rowindex": first + at + 2,
     style: { height: rowHeight }, className: (first + at) % 2 ? "wf-odd" : "" });
   return h("div.scroll", { ref: box, tabIndex: 0, role: "region", "aria-label": label, onScroll },
-    h("table", { "aria-rowcount": items.length + 1 },
+    h(`table.${isWide ? "fits" : ""}`, { "aria-rowcount": items.length + 1 },
       h("thead", h("tr", { "aria-rowindex": 1 }, columns.map(([title, width, , name = "", valueOf]) => {
         const order = model.orderOf(title, sort);
         return h(`th.${name}`, { key: title, scope: "col", style: { width }, "aria-sort": order },

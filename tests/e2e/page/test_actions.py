@@ -19,6 +19,11 @@ def replay(page, reason=REASON, button="Start DAG run"):
 
 def test_pausing_says_that_events_are_dropped_and_asks_first(page, visit, host):
     visit()
+    page.get_by_role("link", name="orders-1").wait_for()
+    assert page.get_by_role("button", name="Pause").count() == 0, (
+        "not in a row, where one presses it by mistake"
+    )
+    visit(at())
     button = page.get_by_role("button", name="Pause orders-1")
     button.click()
     dialog = page.get_by_role("dialog", name="Pause orders-1?")
@@ -68,7 +73,7 @@ def test_a_paused_inbox_can_be_resumed_on_its_own_page(page, visit, api, host):
 def test_what_was_done_is_shown_while_another_worker_still_gives_the_former_list(page, visit, api, host):
     api.is_late = True
     api.dead_letters = [dead_letter(1)]
-    visit()
+    visit(at())
     page.get_by_role("button", name="Pause orders-1").click()
     page.get_by_role("button", name="Pause inbox").click()
     page.get_by_role("button", name="Resume orders-1").wait_for()
@@ -84,7 +89,7 @@ def test_what_was_done_is_shown_while_another_worker_still_gives_the_former_list
 
 def test_what_could_not_be_done_is_said_in_the_dialog(page, visit, api):
     api.failing["pause"] = Answer({"detail": "Forbidden"}, 403)
-    visit()
+    visit(at())
     page.get_by_role("button", name="Pause orders-1").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Pause inbox").click()

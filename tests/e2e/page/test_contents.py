@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tests.page.fake_api import EARLIER, FakeAPI, dead_letter, inbox, message, run
+import re
+
+from tests.page.fake_api import EARLIER, FakeAPI, dead_letter, finding, inbox, message, run
 from tests.page.host import Answer
-from tests.page.steps import HOSTILE, at
+from tests.page.steps import HOSTILE, at, wait_until
 from tools.browser import PATIENCE_SECONDS
 
 LARGE = 5000
@@ -13,42 +15,113 @@ LARGE = 5000
 # What the page shows
 
 
-def test_the_list_shows_state_counts_age_and_listeners(page, visit, api):
-    paused = {"dag_id": "other", "is_paused": True, "url": "/dags/other"}
+def test_the_list_shows_state_counts_age_and_listeners_and_on_top_what_needs_a_user(page, visit, api):
+    paused = {"dag_id": "other", "is_paused": True, "url": "/dags/other", "last_run": None}
     api.inboxes = [
-        inbox(1, status="paused", paused_text="The login expired: log in; then: press Resume"),
         inbox(2, listeners=[*inbox(2)["listeners"], paused]),
-        inbox(3, name=None, listeners=[]),
+        inbox(3, name=None, listeners=[], no_listener="no DAG listens to it: deploy one"),
+        inbox(1, status="paused", is_alarm=True, paused_text="The login expired: log in; then: press Resume"),
     ]
     visit()
 
     first, second, third = (page.get_by_role("row").nth(n) for n in (1, 2, 3))
-    for text in ("paused", "The login expired", "5 minutes ago", "handle_1"):
+    for text in ("paused by the service", "The login expired", "5 minutes ago", "handle_1"):
         first.get_by_text(text, exact=True).wait_for()
     assert first.get_by_role("cell").all_inner_texts()[2:5] == ["4", "2", "1"]
     for text in ("3 failed", "1 dead letter", "1,200 success"):
         first.get_by_role("link", name=text).wait_for()
-    assert "other\nDAG paused" in second.inner_text()
-    third.get_by_text("No DAG listens").wait_for()
-    third.get_by_role("link", name=inbox(3)["id"]).wait_for()
+    for text in ("no listener", "no DAG listens to it", "No DAG listens"):
+        second.get_by_text(text, exact=True).wait_for()
+    second.get_by_role("link", name=inbox(3)["id"]).wait_for()
+    third.get_by_text("quarantined", exact=True).wait_for()
+    assert "other\nDAG paused" in third.inner_text()
 
 
-def test_sources_without_events_are_named_above_everything_with_the_time_since(page, visit, api):
-    why = "paused (authentication): new events are dropped"
-    silent = {"inbox": inbox(1)["id"], "title": HOSTILE, "why": why, "failing_since": "2026-11-23T09:00:00Z"}
-    missing = {"inbox": None, "title": "oders", "why": "it does not exist", "failing_since": None}
-    api.silent = [silent, missing]
+def test_a_listener_that_failed_is_one_click_away_from_its_log(page, visit, api):
+    last = {**run("handle_2", state="failed"), "ended_at": "2026-11-23T09:00:00Z"}
+    last["url"] += "/tasks/start_runs"
+    listener = {**inbox(2)["listeners"][0], "last_run": last}
+    api.inboxes = [inbox(1), inbox(2, listeners=[listener])]
+    visit()
+
+    row = page.get_by_role("row").nth(1)
+    row.get_by_text("listener failed", exact=True).wait_for()
+    log = row.get_by_role("link", name="Log of the failed task of handle_2")
+    assert log.get_attribute("href") == "/dags/handle_2/runs/workflow__1/tasks/start_runs"
+    assert "3 hours ago (Nov 23, 2026" in log.get_attribute("title")
+
+
+def test_zeros_are_quiet_and_counts_that_load_say_so(page, visit, api):
+    api.quarantined = 0
+    routes = []
+    page.route("**/summary", lambda route: routes.append(route))
+    visit()
+    row = page.get_by_role("row").nth(1)
+    row.get_by_text("counting…").first.wait_for()
+    assert row.get_by_text("counting…").count() == 3
+    wait_until(page, lambda: routes)
+    routes[0].continue_()
+
+    row.get_by_role("link", name="4", exact=True).wait_for()
+    assert row.get_by_role("cell").all_inner_texts()[2:5] == ["4", "2", "0"]
+    assert row.get_by_role("link", name="0", exact=True).count() == 0
+
+
+def test_a_list_is_sorted_by_a_column_and_filtered_by_state(page, visit, api):
+    api.inboxes = [inbox(n, runs={"success": n}) for n in (1, 2, 3)]
+    api.inboxes[1] |= {"status": "initialization_failure", "is_alarm": True}
+    visit()
+    names = page.locator("tbody tr td:first-child a")
+    page.get_by_role("link", name="orders-3").wait_for()
+    assert names.all_inner_texts() == ["orders-2", "orders-1", "orders-3"]
+
+    page.get_by_role("button", name="Inbox", exact=True).click()
+    page.get_by_role("columnheader", name="Inbox").and_(page.locator("[aria-sort=ascending]")).wait_for()
+    assert names.all_inner_texts() == ["orders-1", "orders-2", "orders-3"]
+    page.get_by_role("button", name="Inbox", exact=True).click()
+    page.get_by_role("columnheader", name="Inbox").and_(page.locator("[aria-sort=descending]")).wait_for()
+    assert names.all_inner_texts() == ["orders-3", "orders-2", "orders-1"]
+    page.reload()
+    page.get_by_role("combobox", name="State").select_option("setup failed")
+    page.get_by_text("1 of 3 inboxes").wait_for()
+    assert names.all_inner_texts() == ["orders-2"]
+
+
+def test_an_inbox_that_does_not_exist_has_a_row_without_links_and_counts(page, visit, api):
+    api.inboxes = [inbox(1), inbox(2, id=None, name="oders", status="missing", is_alarm=True, runs=None)]
+    visit()
+
+    row = page.get_by_role("row").filter(has_text="oders")
+    row.get_by_text("missing", exact=True).wait_for()
+    page.get_by_role("link", name="4", exact=True).wait_for()
+    assert not re.search(r"[\d…]", "".join(row.get_by_role("cell").all_inner_texts()[2:5]))
+    assert row.get_by_role("link").all_inner_texts() == ["handle_2"]
+
+
+def test_problems_are_named_above_everything_with_the_fix_and_the_time_since(page, visit, api):
+    dag = {"dag_id": "handle_1", "url": "/dags/handle_1"}
+    paused = "paused (authentication): new events are dropped"
+    missing = "it listens to the inbox 'oders', which does not exist; did you mean 'orders'?"
+    since = "2026-11-23T09:00:00Z"
+    api.findings = [
+        finding(f"inbox {HOSTILE}", paused, inbox=inbox(1)["id"], dags=[dag], failing_since=since),
+        finding("listener handle_1", missing, "correct the name", dags=[dag], failing_since=since),
+        finding("listeners of parcels", "a and b: each message goes to one of them", status="warning"),
+    ]
     visit()
 
     banner = page.get_by_role("alert")
-    banner.get_by_text("No events arrive in 2 inboxes").wait_for()
+    banner.get_by_text("3 problems to correct").wait_for()
     for text in (
-        f"Inbox {HOSTILE}: {why}. Its listener first failed 3 hours ago.",
-        "Inbox oders: it does not exist.",
+        f"failed: inbox {HOSTILE}: {paused} (handle_1 first failed 3 hours ago)\n→ correct it",
+        f"failed: listener handle_1: {missing} (it first failed 3 hours ago)\n→ correct the name",
+        "warning: listeners of parcels: a and b: each message goes to one of them\n→ correct it",
     ):
-        assert text in banner.inner_text()
-    banner.get_by_role("link").click()
-    page.get_by_text("No events arrive in 1 inbox", exact=True).wait_for()
+        assert text.lower() in banner.inner_text().lower()  # its lines begin with a capital letter
+    dags = banner.get_by_role("link", name="handle_1")
+    assert {link.get_attribute("href") for link in dags.all()} == {"/dags/handle_1"}
+    banner.get_by_role("link", name="inbox").first.click()
+    page.get_by_text("1 problem to correct", exact=True).wait_for()
 
 
 def test_a_message_shows_its_deliveries_its_error_and_its_run(page, visit, api):
@@ -136,7 +209,7 @@ def test_how_many_messages_were_repeated_is_counted_on_demand(page, visit, api):
 
 
 def test_the_list_of_inboxes_is_filtered_by_state(page, visit, api):
-    api.inboxes = [inbox(1), inbox(2, status="paused")]
+    api.inboxes, api.quarantined = [inbox(1), inbox(2, status="paused", runs={})], 0
     visit()
     page.get_by_role("combobox", name="State").select_option("paused")
 
@@ -154,9 +227,9 @@ def test_a_dead_letter_is_no_success_and_a_zero_is_quiet(page, visit, api):
     state = page.get_by_role("cell").last.locator(".wf-badge")
     state.wait_for()
     assert "gray" in state.get_attribute("style")
-    stats = page.locator(".wf-stat a")
-    stats.filter(has_text="2").first.wait_for()
-    assert [stats.nth(n).get_attribute("class") for n in range(3)] == ["wf-quiet", None, "wf-quiet"]
+    page.locator(".wf-stat").get_by_role("link", name="2", exact=True).wait_for()
+    assert page.locator(".wf-stat b").all_inner_texts()[:3] == ["0", "2", "0"]
+    assert page.locator(".wf-stat b a").count() == 1, "what nobody has to look at is no link"
 
 
 def test_a_list_is_sorted_by_a_click_and_filtered_by_state(page, visit, api):
@@ -248,7 +321,7 @@ def test_names_and_errors_with_markup_stay_text(page, visit, api):
     visit()
     page.get_by_role("link", name="<script>").first.click()
 
-    # The list has a button to resume too, and the page of the inbox has no name before its first answer.
+    # The page of the inbox has no name before its first answer.
     heading = page.get_by_role("heading", level=2).filter(has_text="<script>")
     assert heading.inner_text() == HOSTILE
     page.get_by_role("cell", name=HOSTILE).first.wait_for()
@@ -314,6 +387,7 @@ def test_many_messages_are_loaded_on_demand_and_filtered(page, visit, api):
 
 
 def test_an_inbox_is_found_again_where_the_list_was_left(page, visit, api):
+    api.quarantined = 0  # such inboxes come on top as soon as they are known
     api.inboxes = [inbox(n) for n in range(1, 501)]
     visit()
     page.get_by_role("region", name="inboxes").evaluate("box => box.scrollTo(0, 12000)")

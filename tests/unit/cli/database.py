@@ -13,6 +13,7 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
 from airflow.sdk import DAG, BaseOperator
 from airflow.serialization.definitions.dag import SerializedDAG
 from airflow.serialization.serialized_objects import LazyDeserializedDAG
@@ -122,7 +123,7 @@ class Database:
             return {run.run_id: run.conf for run in dag_runs}
 
     def add_run(self, dag_id: str, state: str, end: datetime) -> None:
-        """Add a run that ended."""
+        """Add a run that ended, and its tasks with it."""
         run_id = f"ended_{end:%H%M}"
         create_dag_run(dag_id, run_id, {}, None, triggered_by="CLI", user=None)
         with create_session() as session:
@@ -130,6 +131,9 @@ class Database:
                 select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
             ).one()
             run.state, run.end_date = state, end
+            for task in session.scalars(select(TaskInstance).where(TaskInstance.dag_id == dag_id)):
+                if task.run_id == run_id:
+                    task.state, task.end_date = state, end
 
     def set_states(self, dag_id: str, state: str) -> None:
         """Let all runs of a DAG be in this state."""

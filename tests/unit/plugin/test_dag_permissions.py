@@ -42,7 +42,7 @@ def runs_in(listing: str) -> dict[Permission, Row]:
 
     return {
         ("read", "listen"): lambda answer: within(answer)["inboxes"][0]["listeners"],
-        ("read runs", "listen"): lambda answer: within(answer)["silent"][0]["failing_since"],
+        ("read runs", "listen"): lambda answer: within(answer)["findings"][0]["failing_since"],
         ("read runs", "target"): partial(count, "running"),
         ("read runs", "finished"): partial(count, "success"),
         ("read runs", "dead"): lambda answer: count("dead_letter", answer) > 1,

@@ -14,13 +14,15 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 
 from airflow_provider_workflow import clock
+from airflow_provider_workflow.airflow_internals import create_dag_run
+from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import MAX_CONF_BYTES, DatabaseRuns
 from airflow_provider_workflow.dispatch.runs import KEY_PREFIX, run_id_of
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
 from airflow_provider_workflow.plugin import dead_letters, page
 from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-from tests.unit.cli.database import listening, listening_mapped
+from tests.unit.cli.database import Database, listening, listening_mapped
 from tests.unit.cli.dead_letter_runs import INBOX_ID, PAYLOAD, DeadLetterRuns, start
 from tests.unit.client.isolation import forget
 from tests.unit.fake_clock import FakeClock
@@ -52,7 +54,7 @@ def test_a_listener_is_found_whatever_it_is(
         WorkflowInboxDispatchOperator(task_id="dispatch", inbox="orders", trigger_dag_id="handle")
     database.deploy(both)
 
-    (inbox_of_page,) = op.get(f"{API}/inboxes").json()["inboxes"]
+    inbox_of_page, *_ = op.get(f"{API}/inboxes").json()["inboxes"]
 
     is_paused = {listener["dag_id"]: listener["is_paused"] for listener in inbox_of_page["listeners"]}
     assert is_paused == {"by_name": True, "by_id": False, "batches": False, "watched": False, "both": False}
@@ -111,30 +113,155 @@ def test_a_name_leads_past_an_inbox_that_is_being_deleted(op: TestClient, answer
     assert inbox["id"] == "new"
 
 
-def test_sources_without_events_are_named_with_the_time_since(
+def test_what_keeps_messages_from_their_runs_is_named_as_doctor_names_it(
     op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:
     states = {
         "broken": ("initialization_failure", None),
         "by_user": ("paused", "user"),
-        "fine": ("active", None),
+        "orders": ("active", None),
     }
+    ids = {name: connected_emulator.open_inbox(name) for name in ("paused", *states)}
     for name, (status, reason) in {"paused": ("paused", "abandoned"), **states}.items():
-        connected_emulator.store.inboxes.force(connected_emulator.open_inbox(name), status, reason)
-    for name in ("paused", "misspelt"):
-        dead_letter_runs.database.deploy(listening(f"listen_{name}", inbox=name, trigger_dag_id="handle"))
+        connected_emulator.store.inboxes.force(ids[name], status, reason)
+    listens = {"listen_paused": "paused", "listen_oders": "oders", "one": "orders", "two": ids["orders"]}
+    for dag_id, name in listens.items():
+        dead_letter_runs.database.deploy(listening(dag_id, inbox=name, trigger_dag_id="handle"))
     first = datetime(2026, 1, 1, tzinfo=UTC)
     for state, minutes in (("failed", 0), ("success", 10), ("failed", 20), ("failed", 30)):
         dead_letter_runs.database.add_run("listen_paused", state, first + timedelta(minutes=minutes))
 
-    silent = op.get(f"{API}/inboxes").json()["silent"]
+    findings = op.get(f"{API}/inboxes").json()["findings"]
 
-    assert {source["title"]: (source["why"], source["failing_since"]) for source in silent} == {
-        "paused": ("paused (abandoned): new events are dropped", "2026-01-01T00:20:00+00:00"),
-        "broken": ("failed to initialize (no reason given)", None),
-        "misspelt": ("it does not exist", None),
-    }
-    assert op.get(f"{API}/inboxes/fine").json()["silent"] == []
+    resume = "no messages were leased for a long time: unpause its listener; then: press Resume on its page"
+    paused = "paused (abandoned): new events are dropped"
+    missing = "it listens to the inbox 'oders', which does not exist; did you mean 'orders'?"
+    several = "one and two: each message goes to one of them"
+    names = ("check", "status", "detail", "fix")
+    assert [tuple(finding[name] for name in names) for finding in findings] == [
+        ("inbox paused", "failed", paused, resume),
+        ("inbox broken", "failed", "failed to initialize (no reason given)", "delete it and create it again"),
+        (
+            *("listener listen_oders", "failed", missing),
+            "correct the name, or create it: airflow-workflow inbox ensure oders ...",
+        ),
+        (
+            *("listeners of orders", "warning", several),
+            "keep one listener, and route to several DAGs in it (trigger_dag_id)",
+        ),
+    ]
+    assert [finding["inbox"] for finding in findings] == [ids["paused"], ids["broken"], None, ids["orders"]]
+    assert [[dag["url"] for dag in finding["dags"]] for finding in findings] == [
+        ["/dags/listen_paused"],
+        [],
+        ["/dags/listen_oders"],
+        [],
+    ]
+    since = [finding["failing_since"] for finding in findings]
+    assert since == ["2026-01-01T00:20:00+00:00", None, None, None]
+    assert op.get(f"{API}/inboxes/by_user").json()["findings"] == []
+
+
+def test_an_inbox_that_does_not_exist_is_listed_with_the_dags_that_listen_to_it(
+    op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
+) -> None:
+    connected_emulator.open_inbox("orders")
+    dead_letter_runs.database.deploy(listening("listen", inbox="oders", trigger_dag_id="handle"))
+
+    orders, missing = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    assert (missing["id"], missing["name"], missing["status"]) == (None, "oders", "missing")
+    assert [listener["dag_id"] for listener in missing["listeners"]] == ["listen"]
+    assert missing.keys() == orders.keys()
+
+
+def test_the_last_run_of_a_listener_leads_to_the_log_of_the_task_that_failed(
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dag_runs, "MAX_QUERIES_OF_STATEMENT", 2)
+    connected_emulator.open_inbox("orders")
+    database, first = dead_letter_runs.database, datetime(2026, 1, 1, tzinfo=UTC)
+    for dag_id in ("failing", "cured", "new"):
+        database.deploy(listening(dag_id, inbox="orders", trigger_dag_id="handle"))
+    with DAG("mapped", schedule=None, start_date=BEGIN) as mapped:
+        of_inbox = WorkflowInboxDispatchOperator.partial(task_id="start", inbox="orders")
+        of_inbox.expand(trigger_dag_id=["handle", "other"])
+    database.deploy(mapped)
+    for dag_id, states in {
+        "failing": ("success", "failed"),
+        "cured": ("failed", "success"),
+        "mapped": ("failed",),
+    }.items():
+        for minute, state in enumerate(states):
+            database.add_run(dag_id, state, first + timedelta(minutes=minute))
+    start_by_hand("failing")
+
+    (inbox,) = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    last = {listener["dag_id"]: listener["last_run"] for listener in inbox["listeners"]}
+    assert last == {
+        "failing": {
+            "dag_id": "failing",
+            "run_id": "ended_0001",
+            "state": "failed",
+            "url": "/dags/failing/runs/ended_0001/tasks/listen",
+            "ended_at": "2026-01-01T00:01:00+00:00",
+        },
+        "cured": {
+            "dag_id": "cured",
+            "run_id": "ended_0001",
+            "state": "success",
+            "url": "/dags/cured/runs/ended_0001",
+            "ended_at": "2026-01-01T00:01:00+00:00",
+        },
+        "new": None,
+        "mapped": {
+            "dag_id": "mapped",
+            "run_id": "ended_0000",
+            "state": "failed",
+            "url": "/dags/mapped/runs/ended_0000/tasks/start/mapped/0",
+            "ended_at": "2026-01-01T00:00:00+00:00",
+        },
+    }, "a run that has not ended does not hide that the last one failed"
+
+
+def start_by_hand(dag_id: str) -> None:
+    """Start a run that has not ended."""
+    create_dag_run(dag_id, "running", {}, None, triggered_by="CLI", user=None)
+
+
+@pytest.mark.parametrize(
+    ("listener", "is_alone"),
+    [
+        (None, True),
+        ({"inbox": "orders"}, False),
+        ({"inbox": "parcels"}, True),
+        ({"inbox": "{{ var.value.inbox }}"}, False),
+        ({"inbox": "orders", "workflow_conn_id": "{{ var.value.conn }}"}, False),
+        ({"inbox": "orders", "workflow_conn_id": "another"}, True),
+    ],
+)
+def test_an_inbox_to_which_nothing_listens_says_so(
+    op: TestClient,
+    database: Database,
+    connected_emulator: EmulatorServer,
+    listener: dict[str, str] | None,
+    is_alone: bool,
+) -> None:
+    for name in ("orders", "parcels"):
+        connected_emulator.open_inbox(name)
+    if listener is not None:
+        database.deploy(listening("listen", trigger_dag_id="handle", **listener))
+
+    orders, _ = op.get(f"{API}/inboxes").json()["inboxes"]
+
+    text = (
+        "no DAG of this Airflow listens to it: deploy a DAG with @inbox_dag, unless others lease its messages"
+    )
+    assert orders["no_listener"] == (text if is_alone else None)
 
 
 def test_many_inboxes_cost_as_many_queries_as_one(

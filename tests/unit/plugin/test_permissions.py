@@ -161,6 +161,7 @@ def test_dags_that_the_user_may_not_read_are_left_out(
     (message,) = op.get(f"{API}/inboxes/{inbox}/messages").json()["messages"]
 
     assert [listener["dag_id"] for listener in inbox_of_page["listeners"]] == ["open"]
+    assert op.get(f"{API}/inboxes").json()["findings"] == [], "two listeners, one of which is not shown"
     assert (message["run"], message["dead_letter"]) == (None, None)
     assert op.get(f"{API}/inboxes/{inbox}/dead-letters").json()["dead_letters"] == []
     fields = {"dag_id": "dead", "run_id": run_id}
@@ -187,7 +188,8 @@ def test_states_of_runs_that_the_user_may_not_read_are_left_out(
     listing = op.get(f"{API}/inboxes").json()
 
     assert listing["inboxes"][0]["runs"] == {"dead_letter": 1}
-    assert listing["silent"][0]["failing_since"] is None
+    assert listing["findings"][0]["failing_since"] is None
+    assert listing["inboxes"][0]["listeners"][0]["last_run"] is None
 
 
 def test_a_user_who_may_not_start_runs_of_the_target_replays_nothing(
@@ -244,7 +246,8 @@ def test_the_page_pauses_and_resumes_an_inbox(
     assert (paused["status"], paused["paused_reason"]) == ("paused", "user")
     text = "paused (user): new events are dropped. a user paused it; to resume it: press Resume"
     assert paused["paused_text"] == text
-    assert entry == {**paused, "listeners": [], "summary": None, "runs": {}}
+    listened = {"listeners": [], "no_listener": entry["no_listener"]}
+    assert entry == {**paused, **listened, "summary": None, "runs": {}}
     assert (resumed["status"], resumed["paused_text"], "listeners" in resumed) == ("active", None, False)
     assert "Inbox orders of the connection workflow_default: paused by op" in caplog.text
 

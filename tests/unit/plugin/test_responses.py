@@ -196,10 +196,11 @@ REQUESTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 """All that uses the service."""
 FIELDS = {
-    *("inboxes", "silent", "messages", "dead_letters", "next", "fetched_at", "is_partial", "inbox"),
+    *("inboxes", "findings", "messages", "dead_letters", "next", "fetched_at", "is_partial", "inbox"),
     *("id", "name", "status", "paused_reason", "paused_text", "listeners", "summary", "runs"),
     *("counts", "available", "leased", "quarantined", "oldest_created_at"),
-    *("title", "why", "failing_since", "created_at", "delivery_count", "error_message"),
+    *("title", "failing_since", "created_at", "delivery_count", "error_message"),
+    *("is_alarm", "no_listener", "check", "detail", "dags"),
     *("possible_duplicate", "run", "dead_letter", "error", "code", "fix", "large_runs", "unnamed_dags"),
 }
 """What the page knows: an object of the service has other names."""
