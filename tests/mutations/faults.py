@@ -390,6 +390,16 @@ FAULTS = OF_DISPATCH + faults(
         "access.PageUser.run": {
             "show runs that the user may not read": always("may"),
         },
+        "listeners._last_run": {
+            "show how runs ended that the user may not read": becomes(
+                "reader.may('read runs', dag_id)", "True"
+            ),
+        },
+        "listeners.listeners_of": {
+            "show listeners of DAGs that the user may not read": becomes(
+                "reader.may('read', use.dag_id)", "True"
+            ),
+        },
         "page._recent_runs": {
             "count runs that the user may not read": always("may"),
         },

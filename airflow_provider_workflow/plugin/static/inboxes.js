@@ -178,7 +178,7 @@ function InboxList({ connection, feed, place, go, ...rest }) {
       ["Leased", "6.5rem", count("leased"), "num.wide", known("leased")],
       ["Quarantined", "7.5rem", count("quarantined"), "num.wide", known("quarantined")],
       ["Oldest message", "9rem", (_, of) => h(Time, { at: of.oldest_created_at }), "wide",
-        (row) => row.known?.oldest_created_at],
+        (row) => Date.parse(row.known?.oldest_created_at) || null],
       ["Listening DAGs", "24%", (inbox) => h(Listeners, { inbox, most: 2 }), "wide",
         ({ listeners: [first] }) => first?.dag_id],
       ["DAG runs, last hour", "11rem", (inbox) => h(Runs, { connection, inbox }), "mid", all],
