@@ -197,9 +197,10 @@ const pathOfRun = (dag, run) => pathTo("dags", dag, "runs", run);
 export const pathOfTask = ({ dag_id: dag, dag_run_id: run, task_id: task, map_index: index }) =>
   pathOfRun(dag, run) + pathTo("tasks", task, ...(index >= 0 ? ["mapped", index] : []));
 
-/** A number keeps the digits that it was sent with, where the browser can. */
+/** A number that would lose digits keeps them, where the browser can; others stay numbers to count with. */
 const exact = (_, value, context) =>
-  typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
+  typeof value === "number" && context && JSON.rawJSON && String(value) !== context.source
+    ? JSON.rawJSON(context.source) : value;
 
 export const parsed = (text) => JSON.parse(text, exact);
 
