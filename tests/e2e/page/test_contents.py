@@ -248,7 +248,7 @@ def test_a_list_is_sorted_by_a_click_and_filtered_by_state(page, visit, api):
         (None, ["target", "invalid", "rejected"]),
     ):
         header.get_by_role("button").click()
-        assert header.get_attribute("aria-sort") == order
+        wait_until(page, lambda order=order: header.get_attribute("aria-sort") == order)
         assert reasons.all_inner_texts() == expected
     page.get_by_role("combobox", name="State").select_option("invalid")
     page.get_by_text("1 of 3 dead letters").wait_for()
