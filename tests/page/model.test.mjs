@@ -9,6 +9,8 @@ const ago = (seconds) => new Date(NOW - seconds * 1000).toISOString();
 test("the state of an inbox is said in words, with the reason of a pause", () => {
   const { label, palette, why } = model.describeState({ status: "paused", paused_text: "The login expired." });
   assert.deepEqual([label, palette, why], ["paused", "orange", "The login expired."]);
+  const { label: byService, palette: color } = model.describeState({ status: "paused", is_alarm: true });
+  assert.deepEqual([byService, color], ["paused by the service", "failed"]);
   assert.equal(model.describeState({ status: "active", paused_text: null }).why, "");
   assert.equal(model.describeState({ status: "paused", paused_text: null }).why, "");
   assert.equal(model.describeState({ status: "initialization_failure", paused_text: "delete it" }).why, "delete it");

@@ -13,8 +13,9 @@ const STATES = {
   missing: ["missing", "failed"],
 };
 
-export function describeState({ status = "unknown", paused_text: text }) {
-  const [label, palette] = STATES[status] ?? [status, "gray"];
+export function describeState({ status = "unknown", paused_text: text, is_alarm: isAlarm }) {
+  const [label, palette] = isAlarm && status === "paused"
+    ? ["paused by the service", "failed"] : STATES[status] ?? [status, "gray"];
   return { label, palette, why: text ?? "" };
 }
 
@@ -32,7 +33,7 @@ export function rowState(inbox, counts) {
   const is = (label, why) => ({ label, palette: ROW_STATES.get(label) ?? own.palette, why });
   const failed = listeners.find((it) => it.last_run?.state === "failed");
   if (status === "missing") return is("missing", "The inbox does not exist");
-  if (isAlarm) return is(status === "paused" ? "paused by the service" : own.label, own.why);
+  if (isAlarm) return own;
   if (failed) return is("listener failed", `The last run of ${failed.dag_id} failed`);
   if (noListener) return is("no listener", noListener);
   if (listeners.length && listeners.every((it) => it.is_paused)) {
