@@ -86,8 +86,10 @@ function Runs({ connection, inbox: { id, runs } }) {
   if (!shown.length) return runs ? h("span.muted", "none") : "–";
   const place = (state) => ({
     connection, inbox: id, ...(state === "dead_letter" ? { tab: "dead-letters" } : { status: state }) });
-  return h("div.bar.tight", shown.map(([state, text]) => h(Link, { key: state, place: place(state) },
-    h(Badge, { color: state === "dead_letter" ? "failed" : state }, text))));
+  const title = shown.map(([, text]) => text).join(", ");
+  return h("div.bar.tight", { title }, shown.map(([state, text]) =>
+    h(Link, { key: state, place: place(state) },
+      h(Badge, { color: state === "dead_letter" ? "failed" : state }, text))));
 }
 
 /** How the last run of a listener ended, with a link to the log of the task that failed. */
@@ -171,17 +173,17 @@ function InboxList({ connection, feed, place, go, ...rest }) {
     const known = (status) => (row) => row.known?.counts[status];
     const all = ({ runs }) => Object.values(runs ?? {}).reduce((sum, number) => sum + number, 0);
     return [
-      ["Inbox", "22%", (row) => h(row.id ? Link : "span", row.id && { place: { connection, inbox: row.id } },
+      ["Inbox", "19%", (row) => h(row.id ? Link : "span", row.id && { place: { connection, inbox: row.id } },
         h(Cut, { text: model.titleOf(row), title: row.id })), "", model.titleOf],
-      ["State", "18%", (inbox, of) => h(RowState, { inbox, of }), "mid", model.rankOf],
+      ["State", "17%", (inbox, of) => h(RowState, { inbox, of }), "mid", model.rankOf],
       ["Available", "6.5rem", count("available"), "num", known("available")],
-      ["Leased", "6.5rem", count("leased"), "num.wide", known("leased")],
-      ["Quarantined", "7.5rem", count("quarantined"), "num.wide", known("quarantined")],
+      ["Leased", "5.5rem", count("leased"), "num.wide", known("leased")],
+      ["Quarantined", "7.75rem", count("quarantined"), "num.wide", known("quarantined")],
       ["Oldest message", "9rem", (_, of) => h(Time, { at: of.oldest_created_at }), "wide",
         (row) => Date.parse(row.known?.oldest_created_at) || null],
-      ["Listening DAGs", "24%", (inbox) => h(Listeners, { inbox, most: 2 }), "wide",
+      ["Listening DAGs", "26%", (inbox) => h(Listeners, { inbox, most: 2 }), "wide",
         ({ listeners: [first] }) => first?.dag_id],
-      ["DAG runs, last hour", "11rem", (inbox) => h(Runs, { connection, inbox }), "mid", all],
+      ["DAG runs, last hour", "13rem", (inbox) => h(Runs, { connection, inbox }), "mid", all],
     ];
   }, [connection]);
   const empty = h(Empty, { title: "This connection has no inboxes." },
@@ -241,11 +243,11 @@ function Messages({ connection, id, inbox, lists, place, go, after }) {
   const columns = useMemo(() => [
     ["Message", "6.5rem", (it) => h(Link, { place: { ...place, message: it.id }, "aria-label": it.id },
       h(Id, it))],
-    ["Status", "8.5rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status), "",
+    ["Status", "8.5rem", ({ status }) => h(Badge, { color: model.paletteOf(status) }, status), "mid",
       (it) => it.status],
-    ["Created", "9rem", (it) => h(Time, { at: it.created_at }), "", (it) => Date.parse(it.created_at)],
+    ["Created", "9rem", (it) => h(Time, { at: it.created_at }), "wide", (it) => Date.parse(it.created_at)],
     ["Deliveries", "8.5rem", (it) => h(Deliveries, { message: it, inbox }), "num", (it) => it.delivery_count],
-    ["Error", "", (it) => h(Wrapped, { text: it.error_message }), "", (it) => it.error_message],
+    ["Error", "", (it) => h(Wrapped, { text: it.error_message }), "wide", (it) => it.error_message],
     ["DAG run", "25%", (it) => h(Run, { run: it.run ?? it.dead_letter, isDead: !it.run }), "",
       (it) => (it.run ?? it.dead_letter)?.state],
   ], [place, inbox]);
@@ -286,8 +288,9 @@ function Found({ id, text }) {
       ? `${model.counted(runs.length, "DAG runs")} of this inbox with “${text}” in the message`
       : "Searching…")),
     answer?.total_entries > MAX_FOUND
-      && h("span.muted", `Of all inboxes: the newest ${MAX_FOUND} of ${answer.total_entries}.`),
-    runs.map((run) => h("div.line", { key: `${run.dag_id}/${run.run_id}` },
+      && h("span.muted", `${answer.total_entries} DAG runs of all inboxes have it:`
+        + ` the newest ${MAX_FOUND} are looked at.`),
+    runs.map((run) => h("div.bar", { key: `${run.dag_id}/${run.run_id}` },
       h(Run, { run, isDead: run.isDead }), h(Id, { id: run.message_id }), h(Time, { at: run.at }))));
 }
 
@@ -296,7 +299,7 @@ function Deliveries({ message, inbox }) {
   const after = model.afterDeliveries(message, inbox);
   return after
     ? h("div", { title: after.text }, h(Badge, { color: after.palette }, count),
-      h("div.small.muted", after.next))
+      h("div.small.muted.wide", after.next))
     : h(`span.${count ? "" : "muted"}`, count);
 }
 
@@ -382,18 +385,19 @@ function DeadLetters({ connection, id, place, go, after, say }) {
   const feed = useFeed(path, { name: "dead_letters", keyOf: (it) => it.run_id, interval: 30 });
   const [asked, ask] = useState(null);
   const columns = useMemo(() => [
-    ["Message", "6.5rem", (it) => h(Id, { id: it.message_id })],
+    ["Message", "6.5rem", (it) => h(Id, { id: it.message_id }), "wide"],
     ...(id ? [] : [["Inbox", "16%", (it) => h(Link, {
       place: { connection, inbox: it.inbox_id, tab: "dead-letters" } },
-      h(Cut, { text: it.inbox_name ?? it.inbox_id })), "", (it) => it.inbox_name]]),
+      h(Cut, { text: it.inbox_name ?? it.inbox_id })), "mid", (it) => it.inbox_name]]),
     ["Reason", "", (it) => h(Fragment,
       h(Cut, { text: it.reason }), h(Wrapped, { look: "muted.small", text: it.cause })),
     "", (it) => it.reason],
-    ["Deliveries", "7rem", (it) => it.delivery_count, "num", (it) => it.delivery_count],
-    ["When", "8rem", (it) => h(Time, { at: it.started_at }), "", (it) => Date.parse(it.started_at)],
-    ["Dead-letter run", "18%", (run) => h(Run, { run, isDead: true }), "", (run) => run.state],
+    ["Deliveries", "7rem", (it) => it.delivery_count, "num.wide", (it) => it.delivery_count],
+    ["When", "8rem", (it) => h(Time, { at: it.started_at }), "wide", (it) => Date.parse(it.started_at)],
+    ["Dead-letter run", "18%", (run) => h(Run, { run, isDead: true }), "wide", (run) => run.state],
     ["Replay", "16%", (it) => (it.replayed ? h(Run, { run: it.replayed })
-      : h(Button, { onClick: () => ask([it]), "aria-label": `Replay ${it.message_id}` }, "Replay"))],
+      : h(Button, { onClick: () => ask([it]), "aria-label": `Replay ${it.message_id}` }, "Replay")),
+    "mid"],
   ], [connection, id]);
   const { items, answer } = feed[0];
   const done = (letter, run) => feed[1].replace({ ...letter, replayed: run });

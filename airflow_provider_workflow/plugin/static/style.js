@@ -12,8 +12,10 @@ export const STYLE = `
 .root{color:${FG};font-size:.875rem;line-height:1.25rem;padding:.75rem}
 .root,.box,.root form,.root form label,.root dialog[open]{display:flex;flex-direction:column;gap:.75rem}
 .root h2,.stat b{font-size:1.25rem;line-height:1.75rem;font-weight:600;outline:none;overflow-wrap:anywhere}
-.root a{color:${color("fg-info")}}.root a:hover{text-decoration:underline}
+.root a{color:${color("fg-info")}}.root [role=alert] a{color:inherit}
+.root :is(a:hover,[role=alert] a){text-decoration:underline}
 .root :focus-visible:not(h2){outline:2px solid ${color("brand-focus-ring")}}
+.root>:empty{margin-top:-.75rem}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem}
 .line{display:flex;gap:.5rem;align-items:center;min-width:0}.push{margin-inline-start:auto}
 .muted{color:${MUTED}}.small,.badge{font-size:.75rem;line-height:1rem}
@@ -48,14 +50,20 @@ export const STYLE = `
 .root dl{display:grid;grid-template-columns:minmax(6rem,max-content) minmax(0,1fr);gap:.5rem 1rem;
   overflow-wrap:anywhere}.root dt{color:${MUTED}}
 .root dialog{margin:auto;padding:1.25rem;background:${color("bg-panel")};color:${FG};
-  width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 4rem)}
+  width:min(36rem,calc(100vw - 2rem));max-height:calc(100vh - 2rem)}
 .root dialog::backdrop{background:#0008}
-.root pre{white-space:pre-wrap;flex-shrink:0}.root summary{cursor:pointer;color:${MUTED}}
+.root dialog{scroll-padding-bottom:4.5rem}.root dialog .end{position:sticky;bottom:-1.25rem;
+  margin-bottom:-1.25rem;padding-block:.75rem 1.25rem;background:${color("bg-panel")}}
+.root pre{white-space:pre-wrap;flex-shrink:0;padding:.5rem;max-height:18rem}
+.root summary{cursor:pointer;color:${MUTED}}
 .root form label{gap:.25rem;font-weight:500}.end{display:flex;justify-content:flex-end;gap:.5rem}
-@media(max-width:40rem){.root :is(th,td):last-child{position:sticky;inset-inline-end:0}
-  .root td:last-child{background:inherit}.root .wide{display:none}.root{padding:.25rem}
-  .root .fits{min-width:0}.root .fits :is(th,td){padding-inline:.25rem}
-  .root .fits th{width:auto!important;font-size:.75rem}.root .fits .badge{padding-inline:.25rem}
-  .root .fits th.num{width:4rem!important}.root .fits th.mid{width:5.5rem!important}
-  .root .fits :is(.badge,.sort,.cut){white-space:normal}.fits .cut{max-height:2.5rem;overflow-wrap:anywhere}}
+@media(max-width:40rem){.root{padding:.25rem}.bar:not(.tight){gap:.5rem}.stat{min-width:0}
+  .root .wide{display:none}.root table{min-width:0}.root :is(th,td){padding-inline:.25rem}
+  .root th{width:auto!important}.root th.num{width:4rem!important}.root th.mid{width:5.25rem!important}
+  .root th.mid:last-child{width:6rem!important}.root :is(th,td .badge,.num .small){font-size:.6875rem}
+  .root td .badge{padding:0 .25rem;border-radius:.5rem}
+  .root td .tight{max-height:3.5rem;gap:.125rem}.root td .tight a{line-height:1rem}
+  .root td .line{flex-wrap:wrap;gap:0}.root :is(td>.badge,td>div>.badge,td .cut,.sort){white-space:normal}
+  .root td .cut{font-size:.75rem;line-height:1rem;max-height:3rem;overflow-wrap:anywhere}
+  .root td .line .cut{white-space:nowrap}}
 `.replace(/\.(?=[a-z])/g, ".wf-");

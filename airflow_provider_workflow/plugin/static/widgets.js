@@ -150,8 +150,8 @@ const scrolled = new Map();
  * A table that renders only the rows in sight, which all have one height in pixels.
  *
  * @param columns `[title, width, cell(item, data), class, valueOf(item)]` of each; one with the last can be
- *   sorted by, one without a width gets what the others leave, and those of the class `wide` are left out on
- *   a phone.
+ *   sorted by, and one without a width gets what the others leave. On a phone those of the class `wide` are
+ *   left out, so that the others fit, and only `num` and `mid` have a width.
  * @param sort the title of a column, with "-" before it for the largest first.
  * @param useRow a hook that gives the data of an item to its cells.
  */
@@ -175,13 +175,11 @@ export function Table({ label, columns, items, keyOf, rowHeight, useRow, memory,
   };
   const gap = (rows) => h("tr.gap", { "aria-hidden": true },
     h("td", { style: { height: rows * rowHeight } }));
-  // Without its wide columns it fits a phone.
-  const isWide = columns.some(([, , , name = ""]) => name.includes("wide"));
   const row = (item, at) => h(Row, {
     key: keyOf(item), item, columns, useRow, "aria-rowindex": first + at + 2,
     style: { height: rowHeight }, className: (first + at) % 2 ? "wf-odd" : "" });
   return h("div.scroll", { ref: box, tabIndex: 0, role: "region", "aria-label": label, onScroll },
-    h(`table.${isWide ? "fits" : ""}`, { "aria-rowcount": items.length + 1 },
+    h("table", { "aria-rowcount": items.length + 1 },
       h("thead", h("tr", { "aria-rowindex": 1 }, columns.map(([title, width, , name = "", valueOf]) => {
         const order = model.orderOf(title, sort);
         return h(`th.${name}`, { key: title, scope: "col", style: { width }, "aria-sort": order },

@@ -6,8 +6,16 @@ from datetime import datetime
 
 import pytest
 
-from tests.page.fake_api import error, inbox, message, run
+from tests.page.fake_api import dead_letter, error, finding, inbox, message, run
 from tests.page.steps import CONTRAST, at, wait_until
+
+CLIPPED = """
+elements => elements.filter((element) => {
+  const [box, cell] = [element, element.closest("th, td")].map((it) => it.getBoundingClientRect());
+  return box.left < cell.left || box.right > cell.right || box.bottom > cell.bottom;
+}).map((element) => element.innerText)
+"""
+"""The texts of those elements that their cells cut off."""
 
 # Refreshing
 
@@ -110,8 +118,44 @@ def test_a_phone_shows_state_available_and_runs(page, visit):
         box = shown.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
+    parts = page.get_by_role("region").locator("th button, .wf-badge, td a").filter(visible=True)
+    assert parts.evaluate_all(CLIPPED) == []
     heights = {row.bounding_box()["height"] for row in page.locator("tbody tr:not(.wf-gap)").all()}
     assert heights == {60}
+
+
+@pytest.mark.parametrize(
+    ("tab", "heads"),
+    [
+        ("messages", ["Message", "Status", "Deliveries", "DAG run"]),
+        ("dead-letters", ["Reason", "Replay"]),
+    ],
+)
+def test_a_phone_shows_an_inbox_without_scrolling_to_the_side(page, visit, api, tab, heads):
+    page.set_viewport_size({"width": 390, "height": 844})
+    api.messages = [message(1, status="dead-lettered", delivery_count=4, dead_letter=run("dead_letters"))]
+    api.dead_letters = [dead_letter(1), dead_letter(2, replayed=run())]
+    visit(at(more=f"&tab={tab}"))
+    page.get_by_role("row").nth(1).wait_for()
+
+    shown = page.get_by_role("columnheader")
+    assert shown.all_inner_texts() == heads
+    region = page.get_by_role("region")
+    assert region.evaluate("box => box.scrollWidth <= box.clientWidth")
+    parts = region.locator("th button, .wf-badge, .wf-btn, td a").filter(visible=True)
+    assert parts.count() > len(heads)
+    assert parts.evaluate_all(CLIPPED) == []
+
+
+def test_the_buttons_of_a_dialog_stay_in_view_whatever_it_shows(page, visit, api):
+    page.set_viewport_size({"width": 1400, "height": 500})
+    api.dead_letters = [dead_letter(1, cause="it is too long " * 200)]
+    visit(at(more="&tab=dead-letters"))
+    page.get_by_role("button", name="Replay").click()
+
+    page.get_by_role("dialog").get_by_text('"amount"').first.wait_for()
+    box = page.get_by_role("button", name="Start DAG run").bounding_box()
+    assert box["y"] + box["height"] <= 500
 
 
 def test_the_keyboard_reaches_everything_in_order(page, visit):
@@ -158,6 +202,7 @@ def test_all_texts_have_contrast_in_light_and_dark(page, visit, api, mode):
         message(n, status=status, run=run(state=states[n]))
         for n, status in enumerate(["available", "leased", "quarantined", "started"])
     ]
+    api.findings = [finding("inbox orders-2", "it is paused", inbox=inbox(2)["id"], dags=[{"dag_id": "d"}])]
     api.failing["summary"] = error(502, "unreachable", "The service does not answer.", "Check the base URL.")
     page.add_init_script(f"localStorage.setItem('theme', '{mode}')")
     contrasts = []
