@@ -444,6 +444,8 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         auto = self.acknowledge == "auto"
         if auto and lease is None and (stored := receiver.stored()) is not None:
             return stored
+        if lease is None and receiver.store is not None:
+            receiver.store.check()
         lease = lease or self._lease(receiver.context["ti"].try_number)
         if lease is None:
             return None

@@ -214,6 +214,9 @@ FAULTS = OF_DISPATCH + faults(
         "Dispatcher._check_targets": {
             "lease messages while the store cannot be written": dropped("check"),
         },
+        "WorkflowInboxSensor._receive": {
+            "lease messages to return while the store cannot be written": dropped("check"),
+        },
         "limited": {
             "let the timer of a check run on": dropped("stop"),
         },

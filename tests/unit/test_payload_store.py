@@ -370,23 +370,25 @@ async def test_the_trigger_of_a_sensor_leases_nothing_and_fires_when_messages_ar
     assert bench.states == {"a": "available"}
 
 
+@pytest.mark.parametrize("arguments", [{}, {"trigger_dag_id": None, "acknowledge": "manual"}])
 def test_a_deferred_sensor_waits_longer_and_longer_while_the_store_is_down(
-    bench: Workbench, folder: Path, fake_clock: FakeClock
+    bench: Workbench, folder: Path, fake_clock: FakeClock, arguments: dict[str, Any]
 ) -> None:
     bench.put("a", payload=LARGE)
     broken(folder)
-    task = Task(bench)
+    task = Task(bench, **arguments)
     deferral = task.execute()
     holds: list[float] = []
     for _ in range(4):
         assert isinstance(deferral, TaskDeferred)
-        _, arguments = deferral.trigger.serialize()
-        holds.append(arguments["hold_seconds"])
-        fake_clock.advance(arguments["hold_seconds"])
+        _, kwargs = deferral.trigger.serialize()
+        holds.append(kwargs["hold_seconds"])
+        fake_clock.advance(kwargs["hold_seconds"])
         deferral = task.resume(deferral, {"status": "poll"})
 
     assert holds == [5.0, 10.0, 20.0, 40.0]
     assert bench.states == {"a": "available"}
+    assert bench.service.count("lease") == 0
     fake_clock.advance(300)
     with pytest.raises(AirflowFailException, match="payload store"):
         task.resume(deferral, {"status": "poll"})
