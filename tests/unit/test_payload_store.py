@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,31 @@ def test_messages_with_one_business_key_and_other_payloads_keep_their_own(
         "Inbox orders: message b has the business key of message a, and another payload; its run is that of"
         " message a, so this payload starts none"
     ]
+
+
+def test_repeats_are_compared_without_reading_the_store(
+    bench: Workbench, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.put("a", payload={"key": 1})
+    dispatch(bench, once_per="payload.key")
+    [path] = objects(folder)
+    path.unlink()
+    bench.put("b", payload={"key": 1})
+
+    assert dispatch(bench, once_per="payload.key")["repeated"]["ids"] == ["b"]
+    assert "another payload" not in caplog.text
+
+
+def test_a_file_has_its_content_when_the_disk_is_told_to_keep_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: sizes.append(os.fstat(file).st_size))
+    store = PayloadStore.configured()
+    assert store is not None
+    store.write("a.json", b"{}")
+
+    assert sizes == [2]
 
 
 @pytest.mark.parametrize("unstorable", [False, True])

@@ -256,6 +256,16 @@ def test_twenty_failures_in_a_row_stop_a_function_that_processed_messages_before
     assert len(function.calls) == 21
 
 
+def test_leases_begin_with_one_message_after_one_that_was_released_unexplained(bench: Workbench) -> None:
+    """The message that was called failed, which explains its earlier delivery; the other one is not."""
+    bench.put("new")
+    bench.put("bad", "old", lease_count=1)
+    batches(bench, function := Function({"bad", "old"}, names=True)).run()
+
+    assert function.ids[0] == ["new"]
+    assert bench.lease_sizes[:3] == [1, 2, 1]
+
+
 def test_of_a_larger_lease_one_message_that_was_delivered_before_is_called(bench: Workbench) -> None:
     states: list[dict[str, str]] = []
     function = Function(meanwhile=lambda ids: states.append(bench.states))

@@ -124,7 +124,7 @@ def test_a_look_that_fails_is_made_once_and_fails_nothing(
 
     assert bench.supervisor.started == ["a"]
     assert bench.service.count("list_messages") == 1
-    assert "cannot find out whether messages are in quarantine" in caplog.text
+    assert "Inbox orders: cannot find out whether messages are in quarantine" in caplog.text
 
 
 def test_a_paused_and_drained_inbox_is_looked_at_too(
