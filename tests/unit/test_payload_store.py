@@ -173,6 +173,7 @@ def test_messages_with_one_business_key_and_other_payloads_keep_their_own(
     ]
 
 
+@pytest.mark.usefixtures("fake_clock")
 def test_repeats_are_compared_without_reading_the_store(
     bench: Workbench, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -260,7 +260,8 @@ def test_leases_begin_with_one_message_after_one_that_was_released_unexplained(b
     """The message that was called failed, which explains its earlier delivery; the other one is not."""
     bench.put("new")
     bench.put("bad", "old", lease_count=1)
-    batches(bench, function := Function({"bad", "old"}, names=True)).run()
+    with pytest.raises(BatchError):
+        batches(bench, function := Function({"bad", "old"}, names=True)).run()
 
     assert function.ids[0] == ["new"]
     assert bench.lease_sizes[:3] == [1, 2, 1]
