@@ -22,8 +22,7 @@ EXIT_CODES = (
 
 def _epilog(*examples: str) -> str:
     """What help ends with. :param examples: command lines, without ``airflow-workflow``."""
-    title = "Example:" if len(examples) == 1 else "Examples:"
-    return "\n  airflow-workflow ".join((title, *examples)) + f"\n\n{EXIT_CODES}"
+    return "\n  airflow-workflow ".join(("Examples:", *examples)) + f"\n\n{EXIT_CODES}"
 
 
 EPILOG = _epilog("put orders '{\"number\": 1}' --create", "inbox list", "doctor")

@@ -29,6 +29,11 @@ def test_a_log_has_one_printable_line_of_limited_length(harmless: Callable[[str]
     assert len(harmless(hostile)) <= LIMITS[harmless]
 
 
+def test_what_the_page_shows_has_no_half_of_a_surrogate_pair() -> None:
+    assert text.for_page("half \ud83d") == "half ?"
+    assert text.for_page("whole \U0001f600") == "whole \U0001f600"
+
+
 @pytest.mark.parametrize(
     "hostile", [f"`{IMAGE}`", IMAGE + "\ue000" * 500, HOSTILE, "a\n\n# b\r\n| - |"], ids=ascii
 )

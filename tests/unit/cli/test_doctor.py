@@ -410,6 +410,13 @@ def test_an_inbox_that_is_not_there(doctor: Doctor) -> None:
     assert "airflow-workflow inbox ensure oders" in diagnosis["inbox oders"]["fix"]
 
 
+def test_an_inbox_is_found_by_its_name_and_by_its_id_in_upper_case(doctor: Doctor) -> None:
+    inbox_id = doctor.emulator.open_inbox("Invoices")
+    for inbox in ("Invoices", inbox_id.upper()):
+        diagnosis = doctor.examine(None, "--inbox", inbox)
+        assert diagnosis["inbox Invoices"]["status"] == "ok"
+
+
 def test_an_account_of_many_inboxes_is_examined_in_part(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -296,6 +296,7 @@ GOOD: dict[str, bytes] = {
 BAD: dict[str, tuple[bytes, type[errors.WorkflowError]]] = {
     "half of the gzip": (encoded(b"gzip", gzip.compress(LEGAL_LEASE)[:-12]), errors.TransportError),
     "an unknown encoding": (encoded(b"br", LEGAL_LEASE), errors.TransportError),
+    "gzip under another name": (encoded(b"br", gzip.compress(LEGAL_LEASE)), errors.TransportError),
     "two lengths": (plain(LEGAL_LEASE, b"Content-Length: 5"), errors.TransportError),
     "a page": (plain(b"<html>", b"Content-Type: text/html"), errors.TransportError),
     "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", errors.TransportError),

@@ -20,6 +20,7 @@ from airflow_provider_workflow.database import dag_runs
 from airflow_provider_workflow.database.dag_runs import (
     CLOCK_SKEW,
     DEAD_LETTER_ENTRIES,
+    MAX_ENTRY_LENGTH,
     DatabaseRuns,
     MissingDagError,
     Selection,
@@ -125,6 +126,16 @@ RUNS = DatabaseRuns()
 def handle(database: Database) -> Database:
     database.add_dag("handle")
     return database
+
+
+@pytest.mark.usefixtures("handle")
+def test_of_a_long_entry_of_a_conf_only_its_beginning_is_read() -> None:
+    beginning = "a" * MAX_ENTRY_LENGTH
+    RUNS.start("handle", RUN_ID, {"reason": beginning + "b"})
+
+    (run,) = dag_runs.find_by_ids(Selection("workflow__"), ("reason",), [RUN_ID])
+
+    assert run.conf == {"reason": beginning}
 
 
 def test_a_run_is_that_of_its_message_and_of_no_other_message_or_inbox(handle: Database) -> None:

@@ -440,6 +440,18 @@ class TestRunsOnATimeSchedule:
         with pytest.raises(AirflowFailException, match="upstream_failures"):
             dispatch(bench)
 
+    def test_after_the_alarm_of_a_notice_they_are_skipped_with_the_reason(
+        self, bench: Workbench, fake_clock: FakeClock
+    ) -> None:
+        bench.service.store.inboxes.force(bench.inbox_id, "active")
+        with pytest.raises(AirflowFailException, match="The triggerer finds"):
+            dispatch(bench, events_of_notices(True))
+        self.next_run(bench, fake_clock, 600)
+        bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+
+        with pytest.raises(AirflowSkipException, match="abandoned"):
+            dispatch(bench)
+
     @pytest.mark.parametrize("is_dated", [True, False])
     def test_after_hours_without_a_problem_they_fail_again(
         self, bench: Workbench, fake_clock: FakeClock, is_dated: bool

@@ -98,6 +98,11 @@ def test_inputs_may_be_what_another_task_returns() -> None:
     assert ensuring.upstream_task_ids == {"inputs"}
 
 
+def test_inputs_that_are_a_task_in_place_of_its_output_are_named_where_the_dag_is_parsed() -> None:
+    with pytest.raises(ValueError, match=r"^inputs is the task 'region' itself: give its \.output"):
+        operator(inputs=PythonOperator(task_id="region", python_callable=dict))
+
+
 def test_a_name_with_another_subscription_fails_for_good_and_shows_both(
     connected_emulator: EmulatorServer,
 ) -> None:
