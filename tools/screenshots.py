@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import io
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ TASK = "start_runs"
 BURSTS = (1, 3, 2)
 PAYMENTS = ["payment_listener", "handle_payment", "dead_payment"]
 """The DAGs of the example whose messages become dead letters."""
+DAG_FILES = ("inbox_listener.py", "inbox_dead_letters.py")
 OTHERS = ("payments", "returns", "shipments")
 """The inboxes of the page beside that of the demo."""
 PATIENCE_SECONDS = 120.0
@@ -71,7 +73,12 @@ def _working() -> Iterator[tuple[EmulatorServer, LocalAirflow]]:
         for name in (INBOX, *OTHERS):
             service.open_inbox(name)
         connections = {"workflow_default": service.connection_json()}
-        with LocalAirflow(Path(home), ROOT / "dags_examples", connections, ENVIRONMENT) as airflow:
+        # Others would show that they have no inboxes.
+        folder = Path(home, "dags")
+        folder.mkdir()
+        for name in DAG_FILES:
+            shutil.copy(ROOT / "dags_examples" / name, folder)
+        with LocalAirflow(Path(home, "airflow"), folder, connections, ENVIRONMENT) as airflow:
             airflow.wait_for_dags([LISTENER, HANDLER])
             yield service, airflow
 
@@ -131,10 +138,10 @@ def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, p
     """The page Inboxes: the list, the messages of an inbox, its dead letters."""
     airflow.wait_for_dags(PAYMENTS)
     service.put("shipments", *({"number": number} for number in range(3)))
-    # The DAG of dead letters replays the first one; the second one waits for a user.
-    _wait_for_runs(service, airflow, {"handle_payment": 2, "dead_payment": 1})
+    # The DAG of dead letters handles the first one; the second one waits.
+    _wait_for_runs(service, airflow, {"handle_payment": 1, "dead_payment": 1})
     airflow.api.pause("dead_payment")
-    _wait_for_runs(service, airflow, {"handle_payment": 3, "dead_payment": 2})
+    _wait_for_runs(service, airflow, {"handle_payment": 2, "dead_payment": 2})
     with opened(browser, WIDTH, PAGE_HEIGHT) as page:
         page.goto(airflow.url)
         page.get_by_role("button", name="Browse").click()
@@ -152,8 +159,8 @@ def _inboxes(browser: Browser, service: EmulatorServer, airflow: LocalAirflow, p
         page.goto(f"{airflow.url}{PAGE}")
         page.get_by_role("link", name="payments").click()
         page.get_by_role("heading", name="payments").wait_for()
-        page.get_by_role("link", name="Dead letters").click()
-        page.get_by_role("button", name="Replay").wait_for()
+        page.get_by_role("link", name="Dead letters", exact=True).click()
+        page.get_by_role("button", name="Replay").first.wait_for()
         page.locator(".wf-stat .wf-badge").first.wait_for()
         page.screenshot(path=pictures / "page-dead-letters.png")
 
