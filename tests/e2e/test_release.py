@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 
 from airflow_provider_workflow import __version__
-from tools import release
+from tools import evidence, release
 from tools.release import PACKAGE, UNRELEASED, build, sums
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +41,11 @@ def test_the_next_release_can_be_prepared_and_no_remote_is_changed(
         release.run(*command, cwd=clone)
     assert release.run("git", "show-ref", cwd=clone) == refs
     (clone / "new.py").unlink()
+    # As if all had been measured; the unit tests say what is refused otherwise.
+    head = release.run("git", "rev-parse", "HEAD", cwd=clone).strip()
+    row = evidence.Row(evidence.KEPT, "seen", head, "2026-01-01")
+    evidence.write(clone, {check.command: row for check in evidence.checks(clone)})
+    release.run("git", "commit", "--quiet", "--all", "--message", "Add evidence", cwd=clone)
 
     output = release.run(*command, cwd=clone)
 
