@@ -172,9 +172,9 @@ def _check_parameters(function: Callable[..., Any], file: str) -> None:
 
     signature = inspect.signature(own)
     # The parameters of a task may also be entries of its context.
-    others = () if own is function else [*signature.parameters][1:]
+    further_names = () if own is function else [*signature.parameters][1:]
     try:
-        signature.bind(NAME, **{name: None for name in others if name in Context.__annotations__})
+        signature.bind(NAME, **{name: None for name in further_names if name in Context.__annotations__})
     except TypeError as error:
         text = f"{file}: {own.__name__}() must take one argument, the message: {error}"
         raise TypeError(text) from None

@@ -205,25 +205,26 @@ class PayloadStore:
         :param of_message: whose payload it is, for the error.
         :raises PayloadStoreError: it is missing, was changed, or cannot be read.
         """
-        where = f"{of_message} in the payload store {escaped(self.path)}: {name}"
+        place = f"{of_message} in the payload store {escaped(self.path)}: {name}"
         try:
             content = (self.root / name).read_bytes()
         except FileNotFoundError:
             raise PayloadStoreError(
-                f"There is no payload {where}. The lifecycle rule of the bucket may have deleted it, or"
+                f"There is no payload {place}. The lifecycle rule of the bucket may have deleted it, or"
                 " payload_objectstorage_path was changed"
             ) from None
         except Exception as error:  # whatever a storage raises
-            raise PayloadStoreError(f"The payload {where} cannot be read: {_cause(error)}") from None
+            raise PayloadStoreError(f"The payload {place} cannot be read: {_cause(error)}") from None
         if hashlib.sha256(content).hexdigest() != digest:
-            raise PayloadStoreError(f"The payload {where} was changed")
+            raise PayloadStoreError(f"The payload {place} was changed")
         return content.decode()
 
 
 @lru_cache(maxsize=1)
 def last_text(store: PayloadStore, name: str, digest: str, of_message: str) -> str:
     """
-    The content of an object. The last one is kept: templates and functions ask for many parts of a message.
+    The content of an object. The last result is cached: templates and functions ask for many parts of a
+    message.
 
     See :meth:`PayloadStore.text_at`.
     """

@@ -148,8 +148,8 @@ def _fix_of(error: ParseError, expression: str) -> str:
     """The fix of what other languages write, on a line of its own; "" for another error."""
     before, token = expression[: error.lex_position], str(error.token_value)
     if error.token_type == "NUMBER" and (number := DIGITS.match(expression, error.lex_position)):  # noqa: S105
-        shown = number[0].strip()
-        return f"\nWrite the number in backticks, `{shown}`; a field that begins with it in double quotes"
+        numeral = number[0].strip()
+        return f"\nWrite the number in backticks, `{numeral}`; a field that begins with it in double quotes"
     for word in (*before.split()[-1:], token):
         if (ours := WRITTEN_ELSEWHERE.get(word.lower())) is not None:
             return f"\nWrite {ours} for {word.lower()}"
@@ -215,8 +215,8 @@ def _impossible_calls(node: Mapping[str, Any]) -> Iterator[str]:
         is_open = bool(taken[-1].get("variadic"))
         if len(arguments) < len(taken) or (len(arguments) > len(taken) and not is_open):
             more = " or more" if is_open else ""
-            given = counted(len(arguments), "argument")
-            yield f"calls {name}() with {given}, and it takes {len(taken)}{more}"
+            count_text = counted(len(arguments), "argument")
+            yield f"calls {name}() with {count_text}, and it takes {len(taken)}{more}"
         for argument, types in zip(arguments, (part["types"] for part in taken), strict=False):
             if argument["type"] != "literal" or not types:
                 continue

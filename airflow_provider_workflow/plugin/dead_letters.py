@@ -138,13 +138,13 @@ def _dead_letters(
     size = MAX_LISTED_DEAD_LETTERS + 1 if inbox_id is not None else dag_runs.MAX_PAGE_SIZE
     page = next(dag_runs.pages(replaced(selection, dag_ids=dag_ids), DEAD_LETTER_ENTRIES, size=size), [])
     named = [run for run in page if run.dag_id in dag_ids_of(run.conf["inbox_id"] or "")]
-    others = {run.dag_id for run in page if run.dag_id not in dag_ids_of(run.conf["inbox_id"] or "")}
+    unnamed_dag_ids = {run.dag_id for run in page if run.dag_id not in dag_ids_of(run.conf["inbox_id"] or "")}
     large = Selection(DEAD_LETTER_PREFIX, dag_ids, is_large=True)
     return {
         "letters": list(dag_runs.with_replays(named[:MAX_LISTED_DEAD_LETTERS], omit_large_confs=True)),
         "is_partial": len(page) == size or len(named) > MAX_LISTED_DEAD_LETTERS,
         "large": dag_runs.counts_by_dag(large),
-        "unnamed": sorted((dag_runs.counts_by_dag(selection).keys() - {*dag_ids}) | others),
+        "unnamed": sorted((dag_runs.counts_by_dag(selection).keys() - {*dag_ids}) | unnamed_dag_ids),
         "fetched_at": moments.iso(clock.now()),
     }
 

@@ -80,12 +80,12 @@ def _last_run(dag_id: str, reader: PageUser) -> Fields | None:
     run = _last_ended().get(dag_id) if reader.may("read runs", dag_id) else None
     if run is None:
         return None
-    shown = run_of(dag_id, run.run_id, run.state)
+    fields = run_of(dag_id, run.run_id, run.state)
     if run.failed_task is not None:
         task_id, map_index = run.failed_task
-        shown["url"] += f"/tasks/{quote(task_id, safe='')}"
-        shown["url"] += f"/mapped/{map_index}" if map_index >= 0 else ""
-    return {**shown, "ended_at": run.ended_at and run.ended_at.isoformat()}
+        fields["url"] += f"/tasks/{quote(task_id, safe='')}"
+        fields["url"] += f"/mapped/{map_index}" if map_index >= 0 else ""
+    return {**fields, "ended_at": run.ended_at and run.ended_at.isoformat()}
 
 
 def _last_ended() -> dict[str, EndedRun]:
@@ -129,20 +129,20 @@ def findings_of(
 
     :param is_whole: these are all inboxes of the connection.
     """
-    found: list[tuple[Finding, str | None, list[Fields]]] = []
+    entries: list[tuple[Finding, str | None, list[Fields]]] = []
     for inbox in inboxes:
         title, dags = inbox["name"] or inbox["id"], listeners.of(inbox["id"], inbox["name"])
         problem = problem_of(inbox, title, connection_id, resume="press Resume on its page")
         if problem is not None and problem.is_alarm() and problem.fix:
             finding = Finding(f"inbox {title}", findings.FAILED, problem.state, problem.fix)
-            found.append((finding, inbox["id"], dags))
+            entries.append((finding, inbox["id"], dags))
         if (several := findings.several_listeners(inbox, listeners.readable)) is not None:
-            found.append((several, inbox["id"], []))
+            entries.append((several, inbox["id"], []))
     if is_whole:
         missing = findings.missing_inboxes(listeners.readable, inboxes, connection_id)
-        found += [(of, None, [listeners.dags[use.dag_id]]) for use, of in islice(missing, MAX_MISSING)]
-    found.sort(key=lambda entry: entry[0].status != findings.FAILED)
-    since = _failing_since(connection_id, [dag["dag_id"] for *_, dags in found for dag in dags], reader)
+        entries += [(of, None, [listeners.dags[use.dag_id]]) for use, of in islice(missing, MAX_MISSING)]
+    entries.sort(key=lambda entry: entry[0].status != findings.FAILED)
+    since = _failing_since(connection_id, [dag["dag_id"] for *_, dags in entries for dag in dags], reader)
     return [
         {
             **{name: text(value, MAX_FIELD_LENGTH) for name, value in finding._asdict().items()},
@@ -150,7 +150,7 @@ def findings_of(
             "dags": [{"dag_id": dag["dag_id"], "url": dag["url"]} for dag in dags],
             "failing_since": min(filter(None, (since.get(dag["dag_id"]) for dag in dags)), default=None),
         }
-        for finding, inbox_id, dags in found
+        for finding, inbox_id, dags in entries
     ]
 
 

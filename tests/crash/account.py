@@ -115,10 +115,10 @@ class Account:
             self.most_attempts = max(self.most_attempts, message["lease_count"])
 
 
-def is_payload(found: Any, put: Any) -> bool:
+def is_payload(received: Any, sent: Any) -> bool:
     """Whether a DAG gets a payload as it was put; one that is nested too deep for Airflow is its text."""
-    is_text = isinstance(found, str) and not isinstance(put, str)
-    return bool((json.loads(found) if is_text else found) == put)
+    is_text = isinstance(received, str) and not isinstance(sent, str)
+    return bool((json.loads(received) if is_text else received) == sent)
 
 
 def _key_of(payload: Any) -> Any:

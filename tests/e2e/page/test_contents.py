@@ -184,8 +184,8 @@ def test_why_there_is_no_link_to_a_log_is_said(page, visit, api):
 
 def test_an_order_number_leads_to_the_runs_that_have_it_in_their_message(page, visit, api):
     conf = {"inbox_id": inbox()["id"], "message": {"id": "m-7", "payload": {"order_id": "A-1007"}}}
-    found = {"dag_id": "handle", "dag_run_id": "workflow__m-7", "state": "success", "run_after": EARLIER}
-    api.found_runs = [found | {"conf": conf}, found | {"conf": conf | {"inbox_id": inbox(2)["id"]}}]
+    listed_run = {"dag_id": "handle", "dag_run_id": "workflow__m-7", "state": "success", "run_after": EARLIER}
+    api.found_runs = [listed_run | {"conf": conf}, listed_run | {"conf": conf | {"inbox_id": inbox(2)["id"]}}]
     api.messages = [message(1)]
     visit(at())
     page.get_by_role("searchbox").fill("A-1007")
