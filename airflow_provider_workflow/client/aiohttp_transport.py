@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -147,8 +148,34 @@ async def exchange(session: aiohttp.ClientSession, request: Request) -> Answer:
     raise broken
 
 
+def end_with_connection(response: aiohttp.ClientResponse) -> None:
+    """
+    Let a body fail when its connection is closed before its end; call this before ``next_chunk``.
+
+    ``aiohttp`` closes a connection on which a chunk is invalid, and lets the reader of the body wait.
+    """
+    connection, body = response.connection, response.content
+    if connection is None or connection.protocol is None:
+        return  # the body has its end already
+
+    def fail(closed: asyncio.Future[None] | None) -> None:
+        if closed is not None and not closed.cancelled():
+            closed.exception()  # an exception that nothing retrieves is logged
+        if not body.is_eof() and body.exception() is None:
+            body.set_exception(aiohttp.ClientPayloadError())
+
+    closed = connection.protocol.closed
+    if closed is None:  # it is closed already
+        fail(None)
+    else:
+        closed.add_done_callback(fail)
+        # The next response may come over the same connection.
+        body.on_eof(partial(closed.remove_done_callback, fail))  # type: ignore[arg-type]
+
+
 async def answer_of(response: aiohttp.ClientResponse, limit: int) -> Answer:
     """Read the answer of a response. What exceeds the limit of the body is not read."""
+    end_with_connection(response)
     body = Body(response.status, response.headers.get("content-encoding"), limit)
     while chunk := await next_chunk(response):
         await body.add_in_loop(chunk)

@@ -61,7 +61,12 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
     """
     import aiohttp
 
-    from airflow_provider_workflow.client.aiohttp_transport import REQUEST_ERRORS, next_chunk, transport_error
+    from airflow_provider_workflow.client.aiohttp_transport import (
+        REQUEST_ERRORS,
+        end_with_connection,
+        next_chunk,
+        transport_error,
+    )
 
     token, _ = await client.token_of(client.settings.scope)
     request = client.build(api.events(inbox_id), token)
@@ -84,6 +89,7 @@ async def events_of(client: AsyncWorkflowClient, inbox_id: str) -> AsyncGenerato
                 raise await _refusal_of(client, response, request.timeout, token)
             yield False
             tail, rate = b"", _EventRate(name_of(inbox_id, client.settings.connection_id))
+            end_with_connection(response)
             while chunk := await next_chunk(response):
                 received = tail + chunk
                 tail, events = received[1 - len(DATA) :], received.count(DATA)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_workflow.client import api, errors
+from airflow_provider_workflow.client.answers import NOT_HTTP
 from airflow_provider_workflow.client.call import Call
 from airflow_provider_workflow.client.tokens import AccessToken, token_key
 from tests.unit.client.calls import SOME_ID
@@ -46,13 +47,13 @@ def sized(size: bytes, after: bytes = b"\r\n", end: bytes = b"0\r\n\r\n") -> byt
     return coded(size + BODY + after + end)
 
 
-def in_two(reply: bytes, cut: int) -> Callable[[socket.socket], None]:
+def in_two(reply: bytes, cut: int, seconds: float = 0.005) -> Callable[[socket.socket], None]:
     """Sends an answer in two packets, if it can, and ends the connection."""
 
     def play(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(reply[:cut])
-        time.sleep(0.005)  # else both are often one packet
+        time.sleep(seconds)  # else both are often one packet
         connection.sendall(reply[cut:])
 
     return play
@@ -252,6 +253,20 @@ def test_an_answer_in_this_form_is_the_same_error_in_tasks_and_triggers(
             assert outcome(send, CALL) == "second", kind
 
 
+@pytest.mark.parametrize(
+    "form", [form for form in REFUSED if form.startswith(("a chunk of", "a trailer of"))]
+)
+@pytest.mark.parametrize("kind", SENDERS)
+def test_a_chunk_that_is_refused_ends_a_call_also_if_it_comes_after_the_headers(
+    kind: str, form: str, server: ScriptedServer
+) -> None:
+    reply = REFUSED[form]
+    assert isinstance(reply, bytes)
+    cut = len(reply) // 2 if "trailer" in form else reply.index(b"\r\n\r\n") + 4
+    with closing(warm(kind, server, in_two(reply, cut, seconds=0.03))) as send:
+        assert NOT_HTTP in outcome(send, CALL)[1]
+
+
 @pytest.mark.parametrize("status", STATUSES)
 def test_no_status_but_200_to_299_is_a_success(status: str, server: ScriptedServer) -> None:
     reply, error = STATUSES[status]
@@ -389,6 +404,7 @@ def broken(chance: random.Random) -> tuple[bytes, int]:
     return reply[: chance.choice((len(reply), len(reply) * 9 // 10))], chance.randrange(len(reply) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SENDERS)
 def test_whatever_is_received_a_call_ends_with_a_value_or_an_error_of_this_package(
     kind: str, server: ScriptedServer

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -172,3 +174,16 @@ async def test_whatever_comes_on_a_stream_it_rings_when_it_is_connected(body: by
     outcome = await hear(lambda connection: connection.sendall(STREAM_HEAD + body))
     assert outcome.rang
     assert outcome.pause <= SHORTLY * SPREAD
+
+
+async def test_a_stream_with_an_invalid_chunk_is_opened_again_soon(hear: Hear) -> None:
+    def play(connection: socket.socket) -> None:
+        connection.sendall(STREAM_HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"))
+        time.sleep(0.05)  # the chunk comes alone
+        connection.sendall(b"zz\r\n")
+        connection.recv(1)
+
+    outcome = await hear(play)
+    assert outcome.rang
+    assert outcome.pause <= SHORTLY * SPREAD
+    assert f"the connection to 127.0.0.1:{outcome.port} was lost" in outcome.text
