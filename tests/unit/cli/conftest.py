@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from airflow import settings
-from sqlalchemy import create_engine
+from sqlalchemy import Engine, create_engine
 
 from airflow_provider_workflow.cli.main import main
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -71,14 +72,22 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return env
 
 
+@pytest.fixture(scope="session")
+def engine(migrated: dict[str, str]) -> Engine:
+    """Of the file that `database` writes; one for all tests, as it keeps the statements that it compiled."""
+    return create_engine(sqlite(Path(migrated["AIRFLOW_HOME"]) / "copy"))
+
+
 @pytest.fixture
-def database(migrated: dict[str, str], tmp_path: Path) -> Iterator[Database]:
+def database(migrated: dict[str, str], engine: Engine) -> Iterator[Database]:
     """A metadata database of the test's own, which Airflow uses in this process."""
-    source = Path(migrated["AIRFLOW_HOME"]) / "airflow.db"
-    copy = tmp_path / "airflow.db"
-    copy.write_bytes(source.read_bytes())
+    assert engine.url.database
+    copy = Path(engine.url.database)
+    # What was written and is not in the file yet is in files beside it.
+    shutil.rmtree(copy.parent, ignore_errors=True)
+    copy.parent.mkdir()
+    copy.write_bytes((Path(migrated["AIRFLOW_HOME"]) / copy.name).read_bytes())
     before = settings.Session.session_factory.kw["bind"]
-    engine = create_engine(f"sqlite:///{copy}")
     settings.Session.remove()
     settings.Session.configure(bind=engine)
     try:

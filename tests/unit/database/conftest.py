@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.conftest import database, dead_letter_runs, migrated
+from tests.unit.cli.conftest import database, dead_letter_runs, engine, migrated
 
-__all__ = ["database", "dead_letter_runs", "migrated"]
+__all__ = ["database", "dead_letter_runs", "engine", "migrated"]

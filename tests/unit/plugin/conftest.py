@@ -14,12 +14,12 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from airflow_provider_workflow.plugin.app import application
-from tests.unit.cli.conftest import database, dead_letter_runs, migrated
+from tests.unit.cli.conftest import database, dead_letter_runs, engine, migrated
 from tests.unit.cli.database import Database
 from tests.unit.client.isolation import forget
 from tests.unit.client.scripted_server import Script, ScriptedServer, answer
 
-__all__ = ["database", "dead_letter_runs", "migrated"]
+__all__ = ["database", "dead_letter_runs", "engine", "migrated"]
 
 ROLES = ("viewer", "user", "op", "admin")
 PAGE = {"X-Workflow-Page": "1", "Content-Type": "application/json"}
@@ -29,9 +29,20 @@ API = "/workflow/api/connections/workflow_default"
 As = Callable[..., TestClient]
 
 
+@pytest.fixture(scope="session")
+def api_server() -> FastAPI:
+    """Airflow's API server, with the application; it keeps nothing of a test."""
+    server = FastAPI()
+    server.mount("/workflow", application())
+    return server
+
+
 @pytest.fixture
 def as_user(
-    connected_emulator: EmulatorServer, database: Database, monkeypatch: pytest.MonkeyPatch
+    connected_emulator: EmulatorServer,
+    database: Database,
+    api_server: FastAPI,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[As]:
     """Make a client of the API server, with the cookie of a user in this role; None for nobody."""
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
@@ -42,15 +53,13 @@ def as_user(
     monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "the secret of a test " * 4)
     purge_cached_app()
     manager = create_auth_manager()
-    server = FastAPI()
-    server.mount("/workflow", application())
 
     def client(role: str | None, **more: Any) -> TestClient:
         cookies = {}
         if role is not None:
             user = SimpleAuthManagerUser(username=role, role=role, **more)
             cookies["_token"] = manager.generate_jwt(user)
-        return TestClient(server, cookies=cookies, raise_server_exceptions=True)
+        return TestClient(api_server, cookies=cookies, raise_server_exceptions=True)
 
     yield client
     purge_cached_app()

@@ -138,7 +138,7 @@ def test_a_trouble_of_a_poking_sensor_is_over_after_an_hour_of_a_pause_by_a_user
     pauses.at(pauses.start + 2 * HOUR, reject_once)
     pauses.at(pauses.start + 2.1 * HOUR, arrive)
 
-    assert message_ids(task_of(bench, deferrable=False).execute()) == ["a"]
+    assert message_ids(task_of(bench, deferrable=False, poll_interval=30).execute()) == ["a"]
 
 
 @SOURCES
