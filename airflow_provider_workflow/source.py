@@ -258,6 +258,14 @@ class Alarm:
         if self.began_at is None:
             self.began_at = now
 
+    def lasts_since(self, at: float) -> None:
+        """
+        Take over from another process when the trouble began, if that is earlier.
+
+        :param at: in seconds since 1970.
+        """
+        self.began_at = at if self.began_at is None else min(at, self.began_at)
+
     def recall(self, record: Any, sound_at: float | None = None) -> None:
         """
         Continue the trouble that an earlier process recorded, unless it is over.

@@ -174,13 +174,16 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
             log.info("Inbox %s: the source was in trouble, and is sound again", self._inbox_name)
             return
         self._found(problem or noticed, context)
+        since = moments.moment_of(reported.get("since")) if isinstance(reported, Mapping) else None
+        if since is not None:
+            self._alarm.lasts_since(since.timestamp())
         if problem is not None:
             self._raise_alarm(context, problem.text)
-        since = moments.normal(reported.get("since")) if isinstance(reported, Mapping) else None
         self._alarm.raised()
         self._store_alarm(context)
+        duration = "for a few minutes" if since is None else f"since {moments.iso(since)}"
         raise AirflowFailException(
-            f"The triggerer finds the inbox {self._inbox_name!r} in trouble since {since or 'a few minutes'},"
+            f"The triggerer finds the inbox {self._inbox_name!r} in trouble {duration},"
             f" though this task could use it. What the triggerer found: {noticed.text}"
         )
 

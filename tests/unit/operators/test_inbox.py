@@ -380,9 +380,16 @@ def test_an_alarm_fails_the_task_of_its_inbox_though_the_source_is_sound_now(
     assert bench.supervisor.started == ["a"]
 
 
+def test_an_alarm_says_since_when_the_watcher_sees_the_problem(bench: Workbench) -> None:
+    """Events were dropped since then, and not only since the task began."""
+    bench.service.store.inboxes.force(bench.inbox_id, "paused", "abandoned")
+    with pytest.raises(AirflowFailException, match=r"abandoned.*\(since 2026-01-01T00:00:00Z\)"):
+        dispatch(bench, events_of_notices(True))
+
+
 @pytest.mark.parametrize("problem", [None, "made up", {"text": None, "since": 5}])
 def test_a_notice_of_an_earlier_version_fails_the_task_too(bench: Workbench, problem: Any) -> None:
-    with pytest.raises(AirflowFailException, match="in trouble since a few minutes"):
+    with pytest.raises(AirflowFailException, match="in trouble for a few minutes"):
         dispatch(bench, events_of_notices(True, problem=problem))
 
 
