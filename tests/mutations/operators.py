@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from functools import partial
 from hashlib import sha1
 from pathlib import Path
@@ -131,13 +130,21 @@ def _sites(function: ast.AST) -> Iterator[tuple[Operator, int, str]]:
     """Each place where an operator can be applied: the operator, the number of the node, its text."""
     for at, node in enumerate(ast.walk(function)):
         for operator in OPERATORS:
-            if at > 0 and operator(deepcopy(node)) is not None:
+            if at > 0 and operator(_copy_of(node)) is not None:
                 yield operator, at, ast.unparse(node).splitlines()[0][:60]
+
+
+def _copy_of(node: ast.AST) -> ast.AST:
+    """A copy that an operator can change; it has the nodes below in common with the original."""
+    fields = {
+        name: list(value) if isinstance(value, list) else value for name, value in ast.iter_fields(node)
+    }
+    return ast.copy_location(type(node)(**fields), node)
 
 
 def _edit(operator: Operator, at: int, function: ast.AST) -> int:
     old = list(ast.walk(function))[at]
-    new = operator(deepcopy(old))
+    new = operator(_copy_of(old))
     assert new is not None
     for parent in ast.walk(function):
         for name, value in ast.iter_fields(parent):
