@@ -181,9 +181,9 @@ class WorkflowInboxDispatchOperator(RaisesAlarms, DispatchingOperator):
             self._raise_alarm(context, problem.text)
         self._alarm.raised()
         self._store_alarm(context)
-        duration = "for a few minutes" if since is None else f"since {moments.iso(since)}"
+        began_at = "a few minutes ago" if since is None else moments.iso(since)
         raise AirflowFailException(
-            f"The triggerer finds the inbox {self._inbox_name!r} in trouble {duration},"
+            f"The triggerer finds the inbox {self._inbox_name!r} in trouble since {began_at},"
             f" though this task could use it. What the triggerer found: {noticed.text}"
         )
 

@@ -389,7 +389,7 @@ def test_an_alarm_says_since_when_the_watcher_sees_the_problem(bench: Workbench)
 
 @pytest.mark.parametrize("problem", [None, "made up", {"text": None, "since": 5}])
 def test_a_notice_of_an_earlier_version_fails_the_task_too(bench: Workbench, problem: Any) -> None:
-    with pytest.raises(AirflowFailException, match="in trouble for a few minutes"):
+    with pytest.raises(AirflowFailException, match="in trouble since a few minutes ago"):
         dispatch(bench, events_of_notices(True, problem=problem))
 
 
