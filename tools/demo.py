@@ -167,11 +167,12 @@ def _demonstrate(home: Path, screen: Screen, *, once: bool, chaos: bool) -> int:
     with EmulatorServer() as service:
         service.open_inbox(INBOX)
         try:
-            screen.say("Setting up Airflow ...")
+            screen.say("Starting Airflow, which takes a minute or two ...")
             airflow.start()
             add_connection(airflow, service)
             text = EXAMPLE.read_text()
             (dags / EXAMPLE.name).write_text(with_short_leases(text) if chaos else text)
+            screen.say("Airflow runs. It parses the DAG file ...")
             airflow.wait_for_dags([LISTENER, HANDLER])
             screen.say(f"Inboxes in Airflow: {airflow.url}{PAGE}\nLogs: {home.relative_to(ROOT)}/")
             if chaos:
