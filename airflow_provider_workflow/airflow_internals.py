@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -246,7 +246,7 @@ def database_session() -> AbstractContextManager[Session]:
 
 def dag_row(dag_id: str, session: Session) -> Any:
     """
-    The row of a DAG: ``is_paused``, ``has_import_errors``, and since 3.3 ``allowed_run_types``.
+    The row of a DAG: ``has_import_errors``, and since 3.3 ``allowed_run_types``.
 
     None if no DAG file contains the DAG.
     """
@@ -254,6 +254,16 @@ def dag_row(dag_id: str, session: Session) -> Any:
 
     dag = session.get(DagModel, dag_id)
     return None if dag is None or dag.is_stale else dag
+
+
+def deployed_dags(dag_ids: Collection[str], session: Session) -> dict[str, Any]:
+    """By id, ``is_paused`` and ``has_import_errors`` of these DAGs, of those that a DAG file contains."""
+    from airflow.models.dag import DagModel
+    from sqlalchemy import select
+
+    columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.has_import_errors)
+    rows = session.execute(columns.where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale))
+    return {row.dag_id: row for row in rows}
 
 
 def serialized_dags(session: Session) -> Iterator[tuple[str, Mapping[str, Any]]]:

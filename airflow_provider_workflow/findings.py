@@ -12,6 +12,7 @@ from airflow_provider_workflow.hooks.workflow import DEFAULT_CONN_ID
 
 FAILED, WARNING, SKIPPED, OK = "failed", "warning", "skipped", "ok"
 """The statuses of findings, the worst first."""
+SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"
 
 
 class Finding(NamedTuple):
@@ -88,6 +89,52 @@ def several_listeners(inbox: Mapping[str, Any], uses: Iterable[InboxUse]) -> Fin
     detail = f"{' and '.join(sorted(leasing))}: each message goes to one of them"
     fix = "keep one listener, and route to several DAGs in it (trigger_dag_id)"
     return Finding(_check(inbox), WARNING, detail, fix)
+
+
+def needed_dags(uses: Iterable[InboxUse]) -> set[str]:
+    """The ids of the listeners, of their targets, and of their dead-letter DAGs."""
+    return {dag_id for use in uses for _, dag_id, _ in _needs_of(use)}
+
+
+def dag_findings(
+    uses: Iterable[InboxUse], deployed: Mapping[str, Any]
+) -> Iterator[tuple[InboxUse, str, Finding]]:
+    """
+    What keeps listeners, targets and dead-letter DAGs from their runs; ``OK`` if nothing does.
+
+    One finding for each role of a DAG, with the first use that needs it so, and with the id of the DAG.
+
+    :param deployed: the rows of ``needed_dags``, by their ids, without those that are not deployed.
+    """
+    needs: dict[tuple[str, str], tuple[InboxUse, str]] = {}
+    for use in uses:
+        for role, dag_id, origin in _needs_of(use):
+            needs.setdefault((role, dag_id), (use, origin))
+    for (role, dag_id), (use, origin) in needs.items():
+        yield use, dag_id, _dag_finding(role, dag_id, deployed.get(dag_id), origin)
+
+
+def _needs_of(use: InboxUse) -> Iterator[tuple[str, str, str]]:
+    """The role and the id of each DAG that a use needs, and what names the DAG."""
+    yield "listener", use.dag_id, use.dag_id
+    for target in use.targets:
+        yield "target", target, f"trigger_dag_id of {use.dag_id}"
+    if use.dead_letter_dag_id:
+        yield "dead-letter DAG", use.dead_letter_dag_id, f"dead_letter_dag_id of {use.dag_id}"
+
+
+def _dag_finding(role: str, dag_id: str, dag: Any, origin: str) -> Finding:
+    """What keeps a DAG from its role; its row is None if it is not deployed."""
+    check = f"{role} {dag_id}"
+    if dag is None:
+        return Finding(check, FAILED, "Airflow has no such DAG", f"deploy it, or correct {origin}")
+    if dag.has_import_errors:
+        return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
+    if dag.is_paused:
+        effect = "it starts no runs" if role == "listener" else "its runs stay queued"
+        fix = f"unpause it: airflow dags unpause {shlex.quote(dag_id)}"
+        return Finding(check, WARNING, f"paused: {effect}", fix)
+    return Finding(check, OK, "deployed and unpaused")
 
 
 def _check(inbox: Mapping[str, Any]) -> str:

@@ -28,14 +28,17 @@ from airflow_provider_workflow.dispatch.payload_store import PayloadStore, Paylo
 from airflow_provider_workflow.findings import (
     FAILED,
     OK,
+    SEE_IMPORT_ERRORS,
     SKIPPED,
     WARNING,
     Finding,
     command,
+    dag_findings,
     meant,
     missing_inbox,
     missing_inboxes,
     names_of,
+    needed_dags,
     no_listener,
     several_listeners,
 )
@@ -55,7 +58,6 @@ OTHER_STATES = {
     "initializing": "run doctor again if it takes longer than a few minutes",
     "deleting": "nothing, if that is intended; its name is free once it is deleted",
 }
-SEE_IMPORT_ERRORS = "correct the DAG file; airflow dags list-import-errors shows the errors"
 
 
 @dataclass
@@ -371,13 +373,11 @@ def _dags(deployment: Deployment) -> Iterator[Finding]:
         yield Finding("dags", FAILED, f"the deployed DAGs cannot be read: {deployment.error}")
         return
     with airflow_internals.database_session() as session:
-        problems = {
-            f"{role} {dag_id}": _problem(role, dag_id, airflow_internals.dag_row(dag_id, session), origin)
-            for (role, dag_id), origin in _roles(deployment.uses).items()
-        }
+        deployed = airflow_internals.deployed_dags(needed_dags(deployment.uses), session)
         pools = airflow_internals.pool_names(session)
-    yield from filter(None, problems.values())
-    sound = [check for check, problem in problems.items() if problem is None]
+    findings = [finding for *_, finding in dag_findings(deployment.uses, deployed)]
+    yield from (finding for finding in findings if finding.status != OK)
+    sound = [finding.check for finding in findings if finding.status == OK]
     if sound:
         yield Finding("dags", OK, f"deployed and unpaused: {', '.join(sound)}")
     yield from _missing_connections(deployment)
@@ -415,33 +415,6 @@ def _uses_of(subject: Examination) -> list[InboxUse]:
     """The uses that may be of the examined connection and inbox."""
     uses, names = subject.uses or [], {None, subject.inbox}.union(*map(names_of, subject.inboxes or []))
     return [use for use in uses if subject.inbox is None or use.inbox in names]
-
-
-def _roles(uses: Iterable[InboxUse]) -> dict[tuple[str, str], str]:
-    """Where each DAG is named, by its role and its id."""
-    roles: dict[tuple[str, str], str] = {}
-    for use in uses:
-        roles.setdefault(("listener", use.dag_id), use.dag_id)
-        for target in use.targets:
-            roles.setdefault(("target", target), f"trigger_dag_id of {use.dag_id}")
-        if use.dead_letter_dag_id:
-            origin = f"dead_letter_dag_id of {use.dag_id}"
-            roles.setdefault(("dead-letter DAG", use.dead_letter_dag_id), origin)
-    return roles
-
-
-def _problem(role: str, dag_id: str, dag: Any, origin: str) -> Finding | None:
-    """What keeps a DAG from its role; its row is None if it is not deployed."""
-    check = f"{role} {dag_id}"
-    if dag is None:
-        return Finding(check, FAILED, "Airflow has no such DAG", f"deploy it, or correct {origin}")
-    if dag.has_import_errors:
-        return Finding(check, FAILED, "its file has import errors", SEE_IMPORT_ERRORS)
-    if dag.is_paused:
-        effect = "it starts no runs" if role == "listener" else "its runs stay queued"
-        fix = f"unpause it: airflow dags unpause {shlex.quote(dag_id)}"
-        return Finding(check, WARNING, f"paused: {effect}", fix)
-    return None
 
 
 def _listeners(subject: Examination) -> Iterator[Finding]:
