@@ -177,15 +177,3 @@ def _ids_in_environment() -> Iterator[str]:
             stored = EnvironmentVariablesBackend().get_connection(name)
         if stored is not None and stored.conn_type == CONN_TYPE:
             yield name
-
-
-def paused(dag_ids: Iterable[str]) -> dict[str, bool]:
-    """Whether each of these DAGs is paused; those that are in no DAG file are missing."""
-    from airflow.models.dag import DagModel
-    from sqlalchemy import select
-
-    known = select(DagModel.dag_id, DagModel.is_paused)
-    with airflow_internals.database_session() as session:
-        among_them = DagModel.dag_id.in_(list(dag_ids))
-        rows = session.execute(known.where(among_them, ~DagModel.is_stale)).all()
-    return {dag_id: bool(is_paused) for dag_id, is_paused in rows}

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from airflow_provider_workflow import findings
+from airflow_provider_workflow import airflow_internals, findings
 from airflow_provider_workflow.database import dag_runs
-from airflow_provider_workflow.database.dag_runs import EndedRun
+from airflow_provider_workflow.database.dag_runs import EndedRun, database
 from airflow_provider_workflow.database.inbox_uses import InboxUse
 from airflow_provider_workflow.findings import Finding
 from airflow_provider_workflow.plugin import access, service
@@ -35,11 +35,13 @@ class Listeners:
     :param uses: all that may be of it, those of DAGs that the user may not read among them.
     :param readable: those that are of it, of DAGs that the user may read.
     :param dags: these DAGs as JSON, by their ids.
+    :param deployed: the rows of these DAGs, and of those that they need, by their ids.
     """
 
     uses: list[InboxUse]
     readable: list[InboxUse]
     dags: dict[str, Fields]
+    deployed: dict[str, Any]
 
     def of(self, *names: str | None) -> list[Fields]:
         """The DAGs that listen to the inbox with this id or name, as JSON, with the tasks that do so."""
@@ -61,18 +63,24 @@ def listeners_of(connection_id: str, reader: PageUser, names: Collection[str | N
     uses = [use for use in service.uses() if use.conn_id in (None, connection_id)]
     named = [use for use in uses if use.conn_id and use.inbox and (names is None or use.inbox in names)]
     may_read = [use for use in named if reader.may("read", use.dag_id)]
-    paused = access.paused({use.dag_id for use in may_read}) if may_read else {}
-    readable = [use for use in may_read if use.dag_id in paused]
+    deployed = _deployed(findings.needed_dags(may_read)) if may_read else {}
+    readable = [use for use in may_read if use.dag_id in deployed]
     dags = {
         dag_id: {
             "dag_id": dag_id,
-            "is_paused": paused[dag_id],
+            "is_paused": deployed[dag_id].is_paused,
             "url": access.dag_url(dag_id),
             "last_run": _last_run(dag_id, reader),
         }
         for dag_id in dict.fromkeys(use.dag_id for use in readable)
     }
-    return Listeners(uses, readable, dags)
+    return Listeners(uses, readable, dags, deployed)
+
+
+def _deployed(dag_ids: Collection[str]) -> dict[str, Any]:
+    """The rows of those of these DAGs that a DAG file contains, by their ids; of all with one query."""
+    with database() as session:
+        return airflow_internals.deployed_dags(dag_ids, session)
 
 
 def _last_run(dag_id: str, reader: PageUser) -> Fields | None:
@@ -125,7 +133,7 @@ def findings_of(
     What a user must correct, so that events arrive and each listener gets its messages; the worst first.
 
     These are inboxes that the service has paused or failed to set up, those that a DAG listens to but that do
-    not exist, and those with several listeners.
+    not exist, those with several listeners, and DAGs that a listener needs but that can have no runs.
 
     :param is_whole: these are all inboxes of the connection.
     """
@@ -141,6 +149,13 @@ def findings_of(
     if is_whole:
         missing = findings.missing_inboxes(listeners.readable, inboxes, connection_id)
         entries += [(of, None, [listeners.dags[use.dag_id]]) for use, of in islice(missing, MAX_MISSING)]
+    ids: dict[str | None, str] = {name: inbox["id"] for inbox in inboxes for name in findings.names_of(inbox)}
+    for use, dag_id, finding in findings.dag_findings(listeners.readable, listeners.deployed):
+        if finding.status != findings.FAILED:
+            continue
+        # The arguments of a listener name a missing DAG; what is wrong with a deployed one needs permission.
+        if dag_id not in listeners.deployed or reader.may("read", dag_id):
+            entries.append((finding, ids.get(use.inbox), [listeners.dags[use.dag_id]]))
     entries.sort(key=lambda entry: entry[0].status != findings.FAILED)
     since = _failing_since(connection_id, [dag["dag_id"] for *_, dags in entries for dag in dags], reader)
     return [

@@ -42,6 +42,7 @@ def runs_in(listing: str) -> dict[Permission, Row]:
 
     return {
         ("read", "listen"): lambda answer: within(answer)["inboxes"][0]["listeners"],
+        ("read", "dead_large"): lambda answer: within(answer)["findings"][1:],
         ("read runs", "listen"): lambda answer: within(answer)["findings"][0]["failing_since"],
         ("read runs", "target"): partial(count, "running"),
         ("read runs", "finished"): partial(count, "success"),
@@ -146,6 +147,7 @@ def inbox(dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer) 
     dead_letter_runs.bury("replayed", inbox_id=inbox, target="replayed_in")
     dead_letter_runs.bury("forged", inbox_id=inbox, dag_id="unnamed")
     dead_letter_runs.bury("large", "x" * MAX_CONF_BYTES, inbox_id=inbox, dag_id="dead_large")
+    database.change("dead_large", has_import_errors=True)
     return inbox
 
 

@@ -162,6 +162,43 @@ def test_what_keeps_messages_from_their_runs_is_named_as_doctor_names_it(
     assert op.get(f"{API}/inboxes/by_user").json()["findings"] == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "check", "fix"),
+    [
+        ({"trigger_dag_id": "gone"}, "target gone", "deploy it, or correct trigger_dag_id of listen"),
+        (
+            {"trigger_dag_id": "handle", "dead_letter_dag_id": "gone"},
+            *("dead-letter DAG gone", "deploy it, or correct dead_letter_dag_id of listen"),
+        ),
+    ],
+)
+def test_a_dag_that_a_listener_names_and_that_does_not_exist_is_named_as_doctor_names_it(
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    arguments: dict[str, str],
+    check: str,
+    fix: str,
+) -> None:
+    inbox, database = connected_emulator.open_inbox("orders"), dead_letter_runs.database
+    database.deploy(listening("listen", inbox="orders", **arguments))
+    database.deploy(listening("of_id", inbox=connected_emulator.open_inbox("parcels"), **arguments))
+    database.change("handle", is_paused=True)
+    database.add_run("listen", "failed", datetime(2026, 1, 1, tzinfo=UTC))
+
+    expected = {
+        "check": check,
+        "status": "failed",
+        "detail": "Airflow has no such DAG",
+        "fix": fix,
+        "inbox": inbox,
+        "dags": [{"dag_id": "listen", "url": "/dags/listen"}],
+        "failing_since": "2026-01-01T00:00:00+00:00",
+    }
+    for path in ("inboxes", "inboxes/orders"):
+        assert op.get(f"{API}/{path}").json()["findings"] == [expected]
+
+
 def test_an_inbox_that_does_not_exist_is_listed_with_the_dags_that_listen_to_it(
     op: TestClient, dead_letter_runs: DeadLetterRuns, connected_emulator: EmulatorServer
 ) -> None:

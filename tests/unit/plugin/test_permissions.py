@@ -170,6 +170,24 @@ def test_dags_that_the_user_may_not_read_are_left_out(
     assert dead_letter_runs.replays() == {}
 
 
+def test_a_missing_dag_is_named_only_to_those_who_may_read_its_listener(
+    op: TestClient,
+    dead_letter_runs: DeadLetterRuns,
+    connected_emulator: EmulatorServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connected_emulator.open_inbox("orders")
+    for dag_id, target in (("hidden", "secret"), ("open", "gone")):
+        dead_letter_runs.database.deploy(listening(dag_id, inbox="orders", trigger_dag_id=target))
+    for dag_id in ("hidden", "gone"):
+        deny(monkeypatch, dag_id, "GET")
+
+    answer = op.get(f"{API}/inboxes")
+
+    assert [finding["check"] for finding in answer.json()["findings"]] == ["target gone"]
+    assert "secret" not in answer.text
+
+
 def test_states_of_runs_that_the_user_may_not_read_are_left_out(
     op: TestClient,
     dead_letter_runs: DeadLetterRuns,
