@@ -56,7 +56,11 @@ def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     except TransportError as error:
         text = f"no emulator answers at {url}; start one, or give its URL (--url): {error}"
         raise TransportError(text, sent=False) from None
-    not_emulator = TransportError(f"the server at {url} is not an emulator", sent=True)
+    not_emulator = TransportError(
+        f"the server at {url} is not an emulator, and the real service takes no messages: cause the event in"
+        " the app",
+        sent=True,
+    )
     try:
         answer = received.json()
         problem = answer["errors"][0]["detail"] if "errors" in answer else None

@@ -67,6 +67,7 @@ def test_where_no_emulator_is_it_says_so(cli: Cli, emulator: EmulatorServer) -> 
 
     other = cli("put", "orders", "1", "--url", f"{emulator.base_url}/v2")
     assert (other.code, "/v2/_emulator/messages is not an emulator" in other.err) == (1, True)
+    assert "takes no messages: cause the event in the app" in other.err
 
     result = cli("put", "orders", "1")
     assert (result.code, "no inbox 'orders'" in result.err) == (3, True)
