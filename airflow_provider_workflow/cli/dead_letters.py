@@ -28,7 +28,7 @@ from airflow_provider_workflow.database.dag_runs import (
 )
 from airflow_provider_workflow.database.inbox_uses import InboxUse, dead_letter_dags, inbox_uses
 from airflow_provider_workflow.dispatch.blame import Reason
-from airflow_provider_workflow.dispatch.replay import NotReplayableError, Outcome, Replay
+from airflow_provider_workflow.dispatch.replay import NotReplayableError, Replay
 from airflow_provider_workflow.dispatch.results import MAX_IDS, add
 from airflow_provider_workflow.dispatch.run_errors import RunRejected, TargetError
 from airflow_provider_workflow.dispatch.runs import DEAD_LETTER_PREFIX
@@ -256,9 +256,6 @@ def replay(args: Namespace) -> int:
         result = {"dry_run": args.dry_run, **replaying.outcomes, "causes": replaying.causes}
         output.show(args.output, result, output.outcomes("dead letters", replaying.outcomes))
     named.note_others()
-    if replaying.unchecked:
-        were = counted(replaying.unchecked, "of them was a dead letter", "of them were dead letters")
-        output.note(f"{were} with the reason invalid: a replay does not check the schema again.")
     if replaying.causes:
         causes = list(replaying.causes.items())[:SHOWN_CAUSES]
         shown = "; ".join(f"{message_id}: {cause}" for message_id, cause in causes)
@@ -290,12 +287,12 @@ def _oldest_first(selection: Selection, named: _NamedDags) -> Iterator[StoredDea
 
 
 def _note_invalid(letters: Iterable[StoredDeadLetter]) -> None:
-    """Say of which messages the schema refused the payload, and why: a replay does not check it again."""
+    """Say of which messages the schema rejected the payload, and why: a replay does not check it again."""
     causes = [f"{letter.message_id}: {letter.run.conf['cause']}" for letter in letters if not letter.replays]
     if causes:
         more = f"; and {len(causes) - SHOWN_CAUSES} more" if len(causes) > SHOWN_CAUSES else ""
         output.note(
-            f"The schema refused {counted(len(causes), 'message')}, and is not checked again:"
+            f"The schema rejected {counted(len(causes), 'message')}, and is not checked again:"
             f" {'; '.join(causes[:SHOWN_CAUSES])}{more}"
         )
 
@@ -314,7 +311,6 @@ class _Replaying:
             for name in ("would_start" if dry_run else "started", "existing", "rejected")
         }
         self.causes: dict[str, str] = {}
-        self.unchecked = 0  # that have a run now, though their payload did not fit the schema
         self._trigger_dag_id = trigger_dag_id
         self._dry_run = dry_run
         self._runs = DatabaseRuns()
@@ -324,8 +320,6 @@ class _Replaying:
         try:
             # What the list knows already needs no reading of a whole conf.
             outcome = "existing" if letter.replays else self._start(letter.run)
-            is_new = outcome != Outcome.EXISTING.value
-            self.unchecked += is_new and letter.run.conf["reason"] == Reason.INVALID.value
         except (NotReplayableError, RunRejected, TargetError) as error:
             outcome = "rejected"
             if len(self.causes) < MAX_IDS:

@@ -260,14 +260,14 @@ test("of the runs with a searched text those of the inbox are shown, and dead le
   assert.deepEqual([dead.isDead, dead.message_id, others.length], [true, "m2", 0]);
 });
 
-test("what the schema refused is said with the causes, and nothing of other dead letters", () => {
+test("what the schema rejected is said with the causes, and nothing of other dead letters", () => {
   const invalid = (cause) => ({ reason: "invalid", cause });
   const other = { reason: "rejected", cause: "a param is missing" };
   assert.deepEqual(model.refusals([other]), []);
   const [sentence, ...causes] = model.refusals([invalid("$.total: not a number")]);
-  assert.match(sentence, /^The schema refused this message\. A replay does not check it again/);
+  assert.match(sentence, /^The schema rejected this message\. A replay does not check it again/);
   assert.deepEqual(causes, ["$.total: not a number"]);
-  assert.match(model.refusals([invalid("a"), other, invalid("a")])[0], /refused 2 of 3 messages/);
+  assert.match(model.refusals([invalid("a"), other, invalid("a")])[0], /rejected 2 of 3 messages/);
   const many = model.refusals([..."abcdefg", "a"].map(invalid));
   assert.deepEqual(many.slice(1), ["a", "b", "c", "d", "e", "and 2 other causes"]);
 });

@@ -419,7 +419,7 @@ function DeadLetters({ connection, id, place, go, after, say }) {
       letters: asked, connection, done, say, close: () => ask(null) }));
 }
 
-/** What the schema refused is started as it is: whoever replays it knows that, and why, before. */
+/** What the schema rejected is started as it is: whoever replays it knows that, and why, before. */
 function Refused({ letters }) {
   const [sentence, ...causes] = model.refusals(letters);
   return sentence

@@ -248,14 +248,14 @@ export const runsOf = (runs, inboxId) =>
       dag_id, run_id, state, at, isDead: conf.message === undefined,
       message_id: conf.message?.id ?? conf.message_id ?? "", url: pathOfRun(dag_id, run_id) }));
 
-/** What the schema refused of dead letters that are to be replayed: `[sentence, ...causes]`, or nothing. */
+/** What the schema rejected of dead letters that are to be replayed: `[sentence, ...causes]`, or nothing. */
 export function refusals(letters) {
   const refused = letters.filter(({ reason }) => reason === "invalid");
   if (!refused.length) return [];
   const causes = [...new Set(refused.map(({ cause }) => cause ?? "no reason given"))];
   const what = letters.length === 1 ? "this message" : `${refused.length} of ${letters.length} messages`;
   return [
-    `The schema refused ${what}. A replay does not check it again: the DAG gets the same payload.`,
+    `The schema rejected ${what}. A replay does not check it again: the DAG gets the same payload.`,
     ...causes.slice(0, MAX_CAUSES),
     ...(causes.length > MAX_CAUSES ? [`and ${causes.length - MAX_CAUSES} other causes`] : []),
   ];

@@ -118,7 +118,7 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
     assert payload.inner_text() == '{\n  "amount": 7\n}'
     dialog.get_by_text("Whole message").click()
     dialog.get_by_text('"id": "m"').wait_for()
-    assert dialog.get_by_text("The schema refused").count() == 0
+    assert dialog.get_by_text("The schema rejected").count() == 0
     replay(page)
     dialog.wait_for(state="hidden")
     notice = page.get_by_role("status").filter(has_text=words)
@@ -133,17 +133,17 @@ def test_a_dead_letter_is_replayed_with_a_reason(page, visit, api, host, outcome
     }
 
 
-def test_a_replay_says_first_what_the_schema_refused_and_why(page, visit, api, host):
+def test_a_replay_says_first_what_the_schema_rejected_and_why(page, visit, api, host):
     api.dead_letters = [dead_letter(1), dead_letter(2, reason="invalid", cause="$.total: not a number")]
     visit(at(more="&tab=dead-letters"))
     page.get_by_role("button", name=f"Replay {dead_letter(2)['message_id']}").click()
     dialog = page.get_by_role("dialog")
-    box = dialog.locator(".wf-box").filter(has_text="The schema refused this message.")
+    box = dialog.locator(".wf-box").filter(has_text="The schema rejected this message.")
     box.get_by_text("$.total: not a number").wait_for()
     page.keyboard.press("Escape")
 
     page.get_by_role("button", name="Replay all 2").click()
-    box = dialog.locator(".wf-box").filter(has_text="The schema refused 1 of 2 messages.")
+    box = dialog.locator(".wf-box").filter(has_text="The schema rejected 1 of 2 messages.")
     box.get_by_text("$.total: not a number").wait_for()
     assert posts(host) == []
 

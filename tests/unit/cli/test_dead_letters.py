@@ -290,7 +290,7 @@ def test_a_message_that_the_target_rejects_is_replayed_once_it_is_corrected(
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
-def test_a_replay_of_what_a_schema_rejected_says_that_it_is_not_checked_again(
+def test_a_replay_of_what_a_schema_rejected_says_once_that_it_is_not_checked_again(
     cli: Cli, dead_letter_runs: DeadLetterRuns, options: tuple[str, ...]
 ) -> None:
     dead_letter_runs.bury("a", reason=Reason.INVALID)
@@ -298,8 +298,8 @@ def test_a_replay_of_what_a_schema_rejected_says_that_it_is_not_checked_again(
 
     result = cli("dead-letters", "replay", "--all", *options)
 
-    assert (result.code, "1 of them was" in result.err) == (0, True), result.err
-    assert "reason invalid" in result.err
+    assert (result.code, result.err.count("checked again")) == (0, 1), result.err
+    assert result.err.startswith("The schema rejected 1 message, and is not checked again: a: ")
     assert cli("dead-letters", "replay", "b", *options).err == ""
 
 
@@ -394,7 +394,7 @@ def test_a_dry_run_starts_nothing(cli: Cli, dead_letter_runs: DeadLetterRuns, fa
 
 @pytest.mark.parametrize("selection", [("--all",), ("--reason", "invalid"), ("bad", "new", "worse")])
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-def test_a_replay_says_what_the_schema_refused_and_why_before_it_starts_a_run(
+def test_a_replay_says_what_the_schema_rejected_and_why_before_it_starts_a_run(
     cli: Cli,
     dead_letter_runs: DeadLetterRuns,
     at_start: list[Any],
@@ -412,7 +412,7 @@ def test_a_replay_says_what_the_schema_refused_and_why_before_it_starts_a_run(
     result = cli(*REPLAY, *selection, *dry_run)
 
     text = result.err if dry_run else said[0]
-    assert "The schema refused 2 messages, and is not checked again: " in text
+    assert "The schema rejected 2 messages, and is not checked again: " in text
     assert "new: $.total: not a number" in text
     assert "bad: $: not an object" in text
     assert "worse" not in text
@@ -421,7 +421,7 @@ def test_a_replay_says_what_the_schema_refused_and_why_before_it_starts_a_run(
 def test_a_replay_of_what_the_schema_took_says_nothing_of_it(
     cli: Cli, dead_letter_runs: DeadLetterRuns
 ) -> None:
-    dead_letter_runs.bury("refused", reason=Reason.INVALID)
+    dead_letter_runs.bury("bad", reason=Reason.INVALID)
     dead_letter_runs.bury("a")
 
     assert cli(*REPLAY, "a").err == ""
