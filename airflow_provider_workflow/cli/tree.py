@@ -194,9 +194,13 @@ INBOXES = _group(
         "Create an inbox, or find the one of this name and subscription",
         "inboxes.ensure",
         _arg("name", metavar="NAME", help="name of the inbox, up to 100 characters"),
-        _arg("--app-key", required=True, help="the app: versioned, versionless, @latest or a slug"),
-        _arg("--action-key", required=True, help="the app's trigger"),
-        _arg("--inputs", metavar="JSON", help="the trigger's fields, a JSON object"),
+        _arg(
+            "--app-key",
+            required=True,
+            help="key of the app, such as CrmAPI@1.2.0, CrmAPI or CrmAPI@latest; or its slug",
+        ),
+        _arg("--action-key", required=True, help="key of the event"),
+        _arg("--inputs", metavar="JSON", help="its fields, a JSON object"),
         _arg("--connection-id", help="the service's id of the account at the app: UUID or whole number"),
         _arg("--notification-url", metavar="URL", help="URL to which the service posts when messages arrive"),
         _switch("--wait", help="wait until the inbox is active"),
@@ -240,7 +244,7 @@ INBOXES = _group(
     ),
     _action(
         "lease",
-        "Lease messages, and print them with their payloads",
+        "Lease messages, and print them with their payloads; uses one of about five deliveries of each",
         "inboxes.lease",
         INBOX,
         _number("--limit", "maximum number of messages, 1 to 100", 10),
@@ -286,7 +290,8 @@ COMMANDS = (
     DEAD_LETTERS,
     _action(
         "doctor",
-        "Examine connections and the deployment, and report each problem with its fix",
+        "Examine connections and the deployment, and report each problem with its fix;"
+        " exit code 1: a check failed or was skipped",
         "doctor.doctor",
         _conn_id("examine this Airflow connection too (default: those that deployed DAGs use)"),
         _inbox("examine only this inbox of the connection (default: all)"),

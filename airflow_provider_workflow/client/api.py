@@ -76,7 +76,7 @@ def _new_inbox(
         require_text(f"subscription.{field}", subscription.get(field, ""))
     inputs = subscription.get("inputs")
     if inputs is not None and not isinstance(inputs, Mapping):
-        raise ValueError("subscription.inputs must be an object with the trigger's fields, such as {}")
+        raise ValueError("subscription.inputs must be an object with the fields of the event, such as {}")
     try:
         json.dumps(subscription, allow_nan=False)
     except (TypeError, ValueError) as error:
