@@ -8,7 +8,7 @@ may give it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_workflow import airflow_internals
@@ -37,6 +37,7 @@ class InboxUse:
     :param inbox: id or name; None if known only at run time.
     :param targets: the target DAGs that are known before run time.
     :param dead_letter_dag_id: its dead-letter DAG, if that is known before run time.
+    :param lacks_dead_letters: whether it certainly has no dead-letter DAG, and could have one.
     :param task_id: its task; "" for an asset watcher.
     :param retries: of the task; None for an asset watcher.
     :param pool: of the task; None for an asset watcher.
@@ -50,6 +51,7 @@ class InboxUse:
     inbox: str | None
     targets: tuple[str, ...] = ()
     dead_letter_dag_id: str | None = None
+    lacks_dead_letters: bool = False
     task_id: str = ""
     retries: int | None = None
     pool: str | None = None
@@ -85,7 +87,12 @@ def _uses_of(dag_id: str, dag: Mapping[str, Any]) -> Iterator[InboxUse]:
         if templated >= DISPATCHER_FIELDS or templated >= BATCH_TASK_FIELDS:
             is_mapped = fields.get("_is_mapped")
             arguments = _shared_arguments(fields, default_args) if is_mapped else fields
-            yield _use_of_task(dag_id, str(fields.get("task_id")), arguments)
+            use = _use_of_task(dag_id, str(fields.get("task_id")), arguments)
+            # What the expansion of a mapped task may give is None.
+            is_open = is_mapped and "dead_letter_dag_id" in arguments
+            starts_runs = arguments.get("trigger_dag_id") is not None or templated >= BATCH_TASK_FIELDS
+            is_without = starts_runs and not is_open and arguments.get("dead_letter_dag_id") is None
+            yield replace(use, lacks_dead_letters=is_without)
     for watcher in _watchers(dag.get("timetable")):
         arguments = _unwrapped(watcher["trigger"].get("kwargs") or {})
         conn_id = _literal(arguments.get("workflow_conn_id", DEFAULT_CONN_ID))

@@ -400,7 +400,39 @@ def test_messages_with_a_high_delivery_count_are_counted(doctor: Doctor) -> None
     diagnosis = doctor.examine()
     assert diagnosis["inbox orders"]["status"] == "warning"
     assert diagnosis["inbox orders"]["detail"].endswith("; 1 has a delivery count of 3 or more")
-    assert "the log of the listener has the error" in diagnosis["inbox orders"]["fix"]
+    assert diagnosis["inbox orders"]["fix"].endswith("or the log of the listener has the error")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_said"),
+    [
+        ({"trigger_dag_id": "handle"}, True),
+        ({"trigger_dag_id": "handle", "dead_letter_dag_id": "dead"}, False),
+        ({"trigger_dag_id": "handle", "dead_letter_dag_id": "{{ var.value.dead }}"}, False),
+        ({"acknowledge": "manual"}, False),
+    ],
+)
+def test_a_listener_without_dead_letters_is_named_before_its_messages_are_quarantined(
+    doctor: Doctor, database: Database, arguments: dict[str, Any], is_said: bool
+) -> None:
+    doctor.emulator.put("orders", "n", attributes={"lease_count": 3})
+    database.deploy(listening("listen", inbox="orders", **arguments))
+    database.deploy(listening("elsewhere", inbox="others", trigger_dag_id="handle"))
+    fix = doctor.examine()["inbox orders"]["fix"]
+    assert ("; set dead_letter_dag_id of listen, or they are quarantined" in fix) is is_said
+    assert "elsewhere" not in fix
+
+
+@pytest.mark.parametrize(
+    ("expanded", "is_said"), [([{}], True), (None, False), ([{"dead_letter_dag_id": "dead"}], False)]
+)
+def test_a_mapped_listener_may_get_its_dead_letter_dag_from_its_expansion(
+    doctor: Doctor, database: Database, expanded: list[dict[str, Any]] | None, is_said: bool
+) -> None:
+    doctor.emulator.put("orders", "n", attributes={"lease_count": 3})
+    database.deploy(listening_mapped("listen", expanded, inbox="orders", trigger_dag_id="handle"))
+    fix = doctor.examine()["inbox orders"]["fix"]
+    assert ("set dead_letter_dag_id of listen" in fix) is is_said
 
 
 def test_an_inbox_that_is_not_there(doctor: Doctor) -> None:
