@@ -299,14 +299,26 @@ def _make_target(
 
     target: DAG = dag(dag_id=dag_id, schedule=None, **options)(body)()
     if not target.task_dict:
+        text = f'the DAG "{dag_id}" has no task: {function.__name__}() only runs when the file is parsed.'
+        if _is_below_task(function):
+            raise ValueError(f"{text} The order of its decorators is wrong: write @task below @inbox_dag")
         raise ValueError(
-            f'the DAG "{dag_id}" has no task: {function.__name__}() only runs when the file is parsed.'
-            f" Decorate the functions that it calls with @task, or itself, with @task below @inbox_dag"
+            f"{text} Decorate the functions that it calls with @task; or, to make it a task itself, write"
+            " @task below @inbox_dag"
         )
     # Without a valid default Airflow would reject the run of every message.
     target.params.validate()
     target.__class__ = InboxDAG  # Airflow's decorator makes a DAG
     return target
+
+
+def _is_below_task(function: Callable[..., Any]) -> bool:
+    """Whether ``@task`` is the topmost decorator of the function, as far as its source can be read."""
+    try:
+        # The source of a function begins with its first decorator.
+        return inspect.getsource(function).lstrip().startswith("@task")
+    except (OSError, TypeError):
+        return False
 
 
 def _make_listener(

@@ -317,6 +317,22 @@ def test_a_function_without_tasks_would_only_run_at_parse_time() -> None:
             """It has forgotten @task."""
 
 
+def test_a_task_above_is_said_to_be_in_the_wrong_order() -> None:
+    with pytest.raises(ValueError, match=r"order of its decorators is wrong: write @task below @inbox_dag$"):
+
+        @task
+        @inbox_dag("orders")
+        def handle_order(message: Any) -> None:
+            """It would be a task too late."""
+
+
+def test_a_function_without_a_source_that_can_be_read_has_the_general_fix() -> None:
+    made: dict[str, Any] = {}
+    exec("def handle_order(message): ...", made)
+    with pytest.raises(ValueError, match="with @task; or, to make it a task itself, write @task below"):
+        inbox_dag("orders")(made["handle_order"])
+
+
 @pytest.mark.parametrize("function", [lambda: None, lambda message, rate: None, task(lambda: None)])
 def test_a_function_takes_one_argument(function: Any) -> None:
     text = rf"^{re.escape(__file__)}: <lambda>\(\) must take one argument, the message"
