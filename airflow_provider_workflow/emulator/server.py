@@ -105,7 +105,7 @@ class EmulatorServer:
     @property
     def token_url(self) -> str:
         """URL of the token endpoint."""
-        return self.base_url + TOKEN_PATH
+        return f"{self.base_url}{TOKEN_PATH}/"
 
     @property
     def client_id(self) -> str:
