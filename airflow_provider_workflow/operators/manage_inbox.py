@@ -175,7 +175,7 @@ def _name_taken(name: str, subscription: types.Subscription, existing: types.Inb
     return (
         f"The name {name!r} belongs to inbox {escaped(existing['id'])}, which has another subscription."
         f" Requested: {requested}; existing: {taken}."
-        " Choose another name, or delete that inbox first."
+        " Choose another name, or delete that inbox first, which deletes its messages too."
     )
 
 
@@ -285,8 +285,8 @@ class WorkflowEnsureInboxOperator(WorkflowOperator):
 
     :param name: name of the inbox, up to 100 characters; it never changes (templated).
     :param app_key: the app: versioned, versionless, ``@latest`` or a slug (templated).
-    :param action_key: the app's trigger (templated).
-    :param inputs: the trigger's fields (templated).
+    :param action_key: key of the event (templated).
+    :param inputs: the fields of the event (templated).
     :param connection_id: the account at the app: UUID or whole number; None for none (templated).
     :param notification_url: URL to which the service posts when messages arrive (templated); None leaves
         that of an existing inbox unchanged. Airflow shows the rendered URL on the task's page, unless it

@@ -116,6 +116,7 @@ def test_a_name_with_another_subscription_fails_for_good_and_shows_both(
     assert '"inputs": {"region": "us"' in text
     assert '"inputs": {"region": "eu"}' in text
     assert "ShopAPI@1.0.0" in text
+    assert text.endswith("delete that inbox first, which deletes its messages too.")
     assert only_inbox(connected_emulator).id == inbox["id"]
 
 
