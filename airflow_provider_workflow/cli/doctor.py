@@ -294,8 +294,8 @@ def _inbox(subject: Examination, inbox: types.Inbox) -> Finding:
         detail += f"; {have} a delivery count of {HIGH_DELIVERY_COUNT} or more"
         fixes.append("no route takes them, or the log of the listener has the error")
         uses = [use for use in subject.uses or () if use.inbox in names_of(inbox)]
-        if without := sorted({use.dag_id for use in uses if use.lacks_dead_letters}):
-            fixes.append(f"set dead_letter_dag_id of {' and '.join(without)}, or they are quarantined")
+        if listener_ids := sorted({use.dag_id for use in uses if use.lacks_dead_letters}):
+            fixes.append(f"set dead_letter_dag_id of {' and '.join(listener_ids)}, or they are quarantined")
     status = WARNING if state[0] == OK and fixes else state[0]
     return Finding(check, status, detail, "; ".join(fixes) or None)
 

@@ -149,13 +149,15 @@ def findings_of(
     if is_whole:
         missing = findings.missing_inboxes(listeners.readable, inboxes, connection_id)
         entries += [(of, None, [listeners.dags[use.dag_id]]) for use, of in islice(missing, MAX_MISSING)]
-    ids: dict[str | None, str] = {name: inbox["id"] for inbox in inboxes for name in findings.names_of(inbox)}
+    inbox_ids: dict[str | None, str] = {
+        name: inbox["id"] for inbox in inboxes for name in findings.names_of(inbox)
+    }
     for use, dag_id, finding in findings.dag_findings(listeners.readable, listeners.deployed):
         if finding.status != findings.FAILED:
             continue
         # The arguments of a listener name a missing DAG; what is wrong with a deployed one needs permission.
         if dag_id not in listeners.deployed or reader.may("read", dag_id):
-            entries.append((finding, ids.get(use.inbox), [listeners.dags[use.dag_id]]))
+            entries.append((finding, inbox_ids.get(use.inbox), [listeners.dags[use.dag_id]]))
     entries.sort(key=lambda entry: entry[0].status != findings.FAILED)
     since = _failing_since(connection_id, [dag["dag_id"] for *_, dags in entries for dag in dags], reader)
     return [
