@@ -17,7 +17,7 @@ from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.conftest import lacking
 from tests.crash.topology import POSTGRES_VARIABLE, metadata_database
 from tests.e2e.counting import Statsd
-from tests.e2e.leaks import check_that_no_secret_was_left
+from tests.e2e.leaks import REFUSED, check_that_no_secret_was_left
 from tests.e2e.object_storage import CONN_ID, S3_VARIABLE, Bucket, ObjectStorage
 from tests.e2e.stage import Inbox, Stage
 from tests.marks import Marks
@@ -162,8 +162,12 @@ def airflow(
             log_level="INFO",
         ) as airflow,
     ):
+        stage = Stage(airflow, emulator)
+        # It takes a minute to fail: what is wrong for less is no alarm.
+        refused = stage.start(REFUSED, "no-such-inbox")
         yield airflow
-        check_that_no_secret_was_left(Stage(airflow, emulator), marks)
+        refused.fails()
+        check_that_no_secret_was_left(stage, marks)
 
 
 @pytest.fixture(scope="session")

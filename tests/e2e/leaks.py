@@ -18,7 +18,10 @@ Where a connection of the database has its secret, and where the tokens of a use
 environment have theirs nowhere.
 """
 REFUSED = "listener_with_a_wrong_secret"
-"""A DAG whose task names the cause in its log: where that is found, a secret would be."""
+"""
+A DAG whose task names the cause in its log: where that is found, a secret would be. A run of it must have
+failed before.
+"""
 
 
 def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
@@ -28,7 +31,6 @@ def check_that_no_secret_was_left(stage: Stage, marks: Marks) -> None:
     Of what Airflow encrypts, such as the arguments of triggers, only connections and the Variable of a user's
     tokens hold any.
     """
-    stage.start(REFUSED, "no-such-inbox").fails()
 
     def stored() -> list[Place]:
         stored_places = [*rows(stage.airflow), *decrypted_places(stage.airflow)]
