@@ -70,6 +70,7 @@ def pauses(task: Any) -> Iterator[float]:
             task_id="t",
             logical_date=None,
             try_number=number,
+            state=None,
             end_date=ended_at,
             retry_delay_override=None,
         )
