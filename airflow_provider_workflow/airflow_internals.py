@@ -244,25 +244,18 @@ def database_session() -> AbstractContextManager[Session]:
     return create_session()
 
 
-def dag_row(dag_id: str, session: Session) -> Any:
-    """
-    The row of a DAG: ``has_import_errors``, and since 3.3 ``allowed_run_types``.
-
-    None if no DAG file contains the DAG.
-    """
-    from airflow.models.dag import DagModel
-
-    dag = session.get(DagModel, dag_id)
-    return None if dag is None or dag.is_stale else dag
-
-
 def deployed_dags(dag_ids: Collection[str], session: Session) -> dict[str, Any]:
-    """By id, ``is_paused`` and ``has_import_errors`` of these DAGs, of those that a DAG file contains."""
+    """
+    The rows of those of these DAGs that a DAG file contains, by their ids.
+
+    A row has ``is_paused``, ``has_import_errors``, and since 3.3 ``allowed_run_types``.
+    """
     from airflow.models.dag import DagModel
     from sqlalchemy import select
 
-    columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.has_import_errors)
-    rows = session.execute(columns.where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale))
+    names = ("dag_id", "is_paused", "has_import_errors", "allowed_run_types")
+    columns = [getattr(DagModel, name) for name in names if hasattr(DagModel, name)]
+    rows = session.execute(select(*columns).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale))
     return {row.dag_id: row for row in rows}
 
 

@@ -493,7 +493,7 @@ class DatabaseRuns:
     def check_target(self, dag_id: str, argument: str = "trigger_dag_id") -> None:
         """See ``Runs.check_target``. The database shows every problem, except params that reject the conf."""
         with database() as session:
-            dag = airflow_internals.dag_row(dag_id, session)
+            dag = airflow_internals.deployed_dags([dag_id], session).get(dag_id)
             if dag is None:
                 raise MissingDagError(dag_id, argument)
             if dag.has_import_errors:
