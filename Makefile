@@ -77,7 +77,7 @@ types: setup ## Check the types of the package with mypy, and of the examples wi
 imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
 
-# What `unit` leaves out, unless this is empty, starts processes, tries many inputs, or tests a program of benchmarks/, tests/ or tools/.
+# What `unit` leaves out, unless this is empty, starts processes, waits for real limits of time, tries many inputs, or tests a program.
 QUICK_ONES := not slow and not program
 
 unit: setup ## Run the quick unit tests, in WORKERS=2 processes (0: in one)

@@ -61,7 +61,6 @@ def staged() -> Iterator[None]:
     """Within this context histories can be played."""
     with ExitStack() as stack:
         # Each world leaves garbage with cycles. The modules of Airflow need not be searched for garbage.
-        gc.collect()
         gc.freeze()
         gc.disable()
         stack.callback(gc.enable)

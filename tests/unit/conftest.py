@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -125,6 +126,24 @@ def clock(emulator: EmulatorServer) -> ManualClock:
     """The clock of ``emulator``; it moves when a test says ``clock.advance(seconds)``."""
     assert isinstance(emulator.store.clock, ManualClock)
     return emulator.store.clock
+
+
+@pytest.fixture(autouse=True)
+def _no_sleep(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick test fails if the package sleeps in it by the clock of the machine."""
+    if any(request.node.get_closest_marker(name) for name in ("slow", "program")):
+        return
+
+    def sleep(seconds: float) -> None:
+        if seconds > 0:
+            pytest.fail(f"This test sleeps for {seconds:g} s. Let it use the fixture `fake_clock`.")
+
+    async def async_sleep(seconds: float) -> None:
+        sleep(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(package_clock, "sleep", sleep)
+    monkeypatch.setattr(package_clock, "async_sleep", async_sleep)
 
 
 @pytest.fixture

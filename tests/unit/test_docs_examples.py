@@ -187,6 +187,7 @@ def test_all_messages_that_wait_are_leased_and_acknowledged_after_the_work(bench
     assert dag.get_task("lease_all").python_callable() == []
 
 
+@pytest.mark.usefixtures("fake_clock")
 def test_single_fields_of_a_result_are_passed_on(connected_emulator: EmulatorServer) -> None:
     dag = run("fields_of_results.py")["dag"]
     results = {
@@ -215,6 +216,7 @@ def test_single_fields_of_a_result_are_passed_on(connected_emulator: EmulatorSer
         (WorkflowInboxDispatchOperator, {"inbox": INBOX, "trigger_dag_id": "handle"}),
     ],
 )
+@pytest.mark.usefixtures("fake_clock")
 def test_the_page_names_the_fields_of_a_result(operator: Any, arguments: Any, bench: Workbench) -> None:
     (row,) = [
         line

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from airflow import settings
 from sqlalchemy import Engine, create_engine
 
-from airflow_provider_workflow.cli.main import main
+from airflow_provider_workflow.cli.main import main, parser
 from airflow_provider_workflow.emulator.server import EmulatorServer
 from tests.unit.cli.database import Database
 from tests.unit.cli.dead_letter_runs import dead_letter_runs
@@ -39,6 +40,9 @@ class Outcome:
 
 Cli = Callable[..., Outcome]
 
+shared_parser = cache(parser)
+"""Most of what a short command does is to build it; parsing does not change it."""
+
 
 class Terminal(io.StringIO):
     """A stream that a person sits at."""
@@ -48,8 +52,11 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def cli(connected_emulator: EmulatorServer, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(
+    connected_emulator: EmulatorServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Cli:
     """Run ``airflow-workflow`` with these arguments, in this process, against the emulator."""
+    monkeypatch.setattr("airflow_provider_workflow.cli.main.parser", shared_parser)
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()

@@ -391,6 +391,7 @@ def test_the_documented_commands_put_list_and_drain_messages(
     assert cli(*token).json["access_token"].startswith("***")
 
 
+@pytest.mark.usefixtures("fake_clock")
 def test_the_documented_commands_make_use_and_delete_an_inbox(cli: Cli, emulator: EmulatorServer) -> None:
     for command in arguments_of_commands(COMMANDS, "airflow-workflow inbox ensure"):
         result = cli(*command)

@@ -367,6 +367,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("path", "title"), [*((path, "good") for path in TYPED), *FAULTS], ids=str)
+@pytest.mark.usefixtures("fake_clock")
 def test_a_command_shows_no_secret(
     path: tuple[str, ...],
     title: str,

@@ -145,6 +145,7 @@ ORDER = ("put", "dead-letters", "ensure", "list", "show", "messages", "drain", "
 """The commands whose examples run first, as those of the others need what they leave behind."""
 
 
+@pytest.mark.usefixtures("fake_clock")
 def test_each_example_works(
     cli: Cli, connected_emulator: EmulatorServer, database: Database, dead_letter_runs: DeadLetterRuns
 ) -> None:

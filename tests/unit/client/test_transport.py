@@ -157,6 +157,7 @@ def test_a_kept_connection_that_has_died_may_have_had_its_effect(
     assert scripted_server.connections == 1
 
 
+@pytest.mark.slow
 def test_a_request_that_is_not_read_is_limited(
     make_send: MakeSender, scripted_server: ScriptedServer
 ) -> None:
@@ -207,6 +208,7 @@ def test_an_error_that_the_caller_handles_is_no_cause_of_a_lost_answer(
     assert (error.sent, error.permanent) == (True, False)
 
 
+@pytest.mark.slow
 def test_each_call_has_all_of_its_time(make_send: MakeSender, scripted_server: ScriptedServer) -> None:
     def slowly(connection: socket.socket) -> None:
         for part in (INBOX[:20], INBOX[20:]):

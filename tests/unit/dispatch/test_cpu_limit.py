@@ -85,6 +85,7 @@ def too_slow(name: str) -> str:
     return f"its check took longer than {cpu_limit.MAX_CHECK_SECONDS:g} s of CPU time ({name})"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("make", [operator, sensor])
 @pytest.mark.parametrize(

@@ -410,6 +410,7 @@ def test_a_list_of_inboxes_has_at_most_5_pages(connected_emulator: EmulatorServe
     assert (len(inboxes["inboxes"]), inboxes["next"], len(second_page["inboxes"])) == (500, "500", 11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["headers", "interim answers", "trailers"])
 def test_a_service_whose_answers_trickle_does_not_close_the_page_for_others(
     op: TestClient, connected_emulator: EmulatorServer, monkeypatch: pytest.MonkeyPatch, part: str
