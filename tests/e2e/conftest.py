@@ -19,7 +19,7 @@ from tests.crash.topology import POSTGRES_VARIABLE, metadata_database
 from tests.e2e.counting import Statsd
 from tests.e2e.leaks import REFUSED, check_that_no_secret_was_left
 from tests.e2e.object_storage import CONN_ID, S3_VARIABLE, Bucket, ObjectStorage
-from tests.e2e.stage import Inbox, Stage
+from tests.e2e.stage import Inbox, Run, Stage
 from tests.marks import Marks
 from tools.local_airflow import LocalAirflow
 
@@ -42,10 +42,10 @@ LONG = (
     "test_screenshots",
     "test_tutorial",
     "test_testing_example",
-    "test_every_step",
     "test_listener",
     "test_event",
     "test_notice",
+    "test_every_step",
     "test_kills",
     "test_hostile",
     "test_batches",
@@ -162,16 +162,22 @@ def airflow(
             log_level="INFO",
         ) as airflow,
     ):
-        stage = Stage(airflow, emulator)
-        # It takes a minute to fail: what is wrong for less is no alarm.
-        refused = stage.start(REFUSED, "no-such-inbox")
         yield airflow
-        refused.fails()
-        check_that_no_secret_was_left(stage, marks)
 
 
 @pytest.fixture(scope="session")
-def stage(airflow: LocalAirflow, emulator: EmulatorServer) -> Stage:
+def refused(airflow: LocalAirflow, emulator: EmulatorServer, marks: Marks) -> Iterator[Run]:
+    """A run that fails for a wrong secret, after a minute: what is wrong for less is no alarm."""
+    stage = Stage(airflow, emulator)
+    run = stage.start(REFUSED, "no-such-inbox")
+    yield run
+    run.fails()
+    check_that_no_secret_was_left(stage, marks)
+
+
+@pytest.fixture(scope="session")
+def stage(airflow: LocalAirflow, emulator: EmulatorServer, refused: Run) -> Stage:
+    """The Airflow, with the run that fails for a wrong secret, which needs the time that the tests take."""
     return Stage(airflow, emulator)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.stage import Run
 from tests.e2e.watching import expire_what_was_not_handed_over, restart_triggerer
 
 pytestmark = pytest.mark.since(3, 3, "leases and acknowledgements in this order")
@@ -74,7 +75,9 @@ class Stops:
 
 
 @pytest.fixture
-def stops(stops_folder: Path) -> Iterator[Stops]:
+def stops(stops_folder: Path, refused: Run) -> Iterator[Stops]:
+    # The first process that comes by stands still, and that is to be one of the test.
+    refused.fails()
     stops = Stops(stops_folder)
     yield stops
     stops.clear()
