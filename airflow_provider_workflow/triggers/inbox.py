@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 POLL = {"status": "poll"}
 """The payload of an event without a lease."""
 
+SCHEDULER_LOOP_SECONDS = 3.0
+"""The longest loop of a scheduler that costs a resumed task no try."""
+
 
 class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
     """
@@ -235,16 +238,15 @@ class WorkflowInboxTrigger(SerializesArguments, BaseTrigger):
         return self._read(inbox, health, has_messages=False)
 
 
-def settle_seconds(more: float = 1) -> float:
+def settle_seconds() -> float:
     """
     Seconds that a task must wait before Airflow may queue it again.
 
-    Its supervisor notices its end up to ``min_heartbeat_interval`` later, then the scheduler does; it fails a
-    task that was queued before.
-
-    :param more: seconds for the scheduler.
+    Its supervisor notices its end up to ``min_heartbeat_interval`` later, and the scheduler in its next loop;
+    it fails a task that was queued before.
     """
-    return float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)) + more
+    heartbeat = float(conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0))
+    return heartbeat + SCHEDULER_LOOP_SECONDS
 
 
 def lease_of(event: dict[str, Any], conn_id: str) -> HeldLease | None:

@@ -96,7 +96,9 @@ def test_no_more_runs_are_started_than_may_be_unfinished_and_no_lease_is_wasted(
         triggers = set()
 
         def was_deferred_twice() -> bool:
-            if trigger := run.task["trigger"]:
+            task = run.task
+            assert task["state"] != "failed", run.log()
+            if trigger := task["trigger"]:
                 triggers.add(trigger["created_date"])
             return len(triggers) > 1
 
