@@ -75,7 +75,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
     :param on_rejected: ``fail`` or ``log``. Without ``trigger_dag_id`` the task fails only if no other
         message was received: those of a lease are returned, and the rejected one is redelivered.
     :param poll_interval: seconds between polls, above 0. It doubles while the sensor is deferred and the
-        inbox stays empty. In the mode reschedule at least ``[workers] min_heartbeat_interval`` + 3 s.
+        inbox stays empty. In the mode reschedule at least ``[workers] min_heartbeat_interval`` + 5 s.
     :param max_poll_interval: maximum interval in seconds.
     :param wake_on_events: also listen to the inbox's event stream while deferred.
     :param deferrable: wait in the triggerer; by default what ``[operators] default_deferrable`` says.

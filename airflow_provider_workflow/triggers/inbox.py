@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 POLL = {"status": "poll"}
 """The payload of an event without a lease."""
 
-SCHEDULER_LOOP_SECONDS = 3.0
+SCHEDULER_LOOP_SECONDS = 5.0
 """The longest loop of a scheduler that costs a resumed task no try."""
 
 

@@ -57,7 +57,7 @@ def test_a_trigger_stays_quiet_until_airflow_has_noticed_the_deferral(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "9")
 
-    assert Task(bench).execute().trigger.settle_seconds == 12
+    assert Task(bench).execute().trigger.settle_seconds == 14
 
 
 def test_the_timeout_counts_from_the_first_start_of_the_look(bench: Workbench, fake_clock: FakeClock) -> None:
