@@ -67,12 +67,11 @@ lint: setup ## Look for mistakes and bad style
 # The examples as users' editors do: mypy is not strict there. pyright needs Node. On a machine without it, Node comes from
 # the package index (200 MB): pyright itself would download it from elsewhere.
 types: setup ## Check the types of the package with mypy, and of the examples with mypy and pyright
-	$(BIN)/mypy
-	MYPYPATH=dags_examples:docs/examples/testing/dags $(BIN)/mypy --config-file= --cache-dir=.mypy_cache/examples \
-		--check-untyped-defs --explicit-package-bases dags_examples docs/examples
 	@command -v node > /dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet \
 		--constraint constraints/airflow-$(AIRFLOW).txt 'pyright[nodejs]'
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python & pyright=$$!; $(BIN)/mypy && \
+		MYPYPATH=dags_examples:docs/examples/testing/dags $(BIN)/mypy --config-file= --cache-dir=.mypy_cache/examples \
+		--check-untyped-defs --explicit-package-bases dags_examples docs/examples; mypy=$$?; wait $$pyright && exit $$mypy
 
 imports: setup ## Check who imports whom
 	$(BIN)/lint-imports
@@ -92,9 +91,11 @@ coverage: setup ## Run the unit tests, and show which lines of the package no te
 		$(BIN)/python -m pytest $(UNIT) --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term-missing
 
 # Each process has an Airflow of its own, and takes the next file when it is done with one.
-IN_PROCESSES := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+IN_PROCESSES = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=2 processes (0: in one)
+# Kills and restarts mostly wait: while some do, others use the CPUs.
+e2e: WORKERS := 3
+e2e: setup ## Run the end-to-end tests, with a real Airflow, in WORKERS=3 processes (0: in one)
 	$(BIN)/python -m pytest $(E2E) -m "not nightly" $(IN_PROCESSES) --durations=50
 
 # Random kills, growth of memory, logs at DEBUG, pictures, pages of docs: what takes minutes, and a change seldom breaks.

@@ -34,9 +34,12 @@ def launch(path: str) -> Iterator[Browser]:
     """A running browser, closed at the end of the context."""
     from playwright.sync_api import sync_playwright
 
-    # Chromium's sandbox does not work as root, nor in most containers. Only local pages are opened.
+    # Chromium's sandbox does not work as root, nor in most containers. Only local pages are opened. Pages
+    # of a site share a process, so that it compiles Airflow's large UI once, as long as one of them is open.
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=False)
+        browser = playwright.chromium.launch(
+            executable_path=path, chromium_sandbox=False, args=["--process-per-site"]
+        )
         try:
             yield browser
         finally:

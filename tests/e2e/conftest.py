@@ -33,24 +33,27 @@ ENDED = pytest.StashKey[dict[str, Future[None]]]()
 """What became of them."""
 LONG = (
     "test_programs",
-    "test_demo",
-    "test_examples",
     "test_system",
-    "test_distribution",
     "test_secrets_at_debug",
-    "test_payload_store",
     "test_screenshots",
     "test_tutorial",
     "test_testing_example",
-    "test_listener",
-    "test_event",
-    "test_notice",
-    "test_every_step",
     "test_kills",
+    "test_examples",
+    "test_payload_store",
+    "test_listener",
+    "test_distribution",
+    "test_notice",
+    "test_demo",
+    "test_event",
+    "test_every_step",
     "test_hostile",
     "test_batches",
 )
-"""Files that take longest: begun first, so that no process is left alone with one in the end."""
+"""
+Files that take longest: begun first, so that no process is left alone with one in the end. Those that
+mostly wait, as for processes that were killed, are begun beside those that need the CPU.
+"""
 SETTINGS = {
     # A triggerer that was killed counts as alive for this long; its triggers wait until then.
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
@@ -65,18 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    shared = {item.path for item in items if "airflow" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: _turn(item, item.path in shared))
-
-
-def _turn(item: pytest.Item, is_shared: bool) -> tuple[bool, int]:
-    """
-    Files that need no shared Airflow come first, as it would idle beside theirs and take CPU from them.
-
-    :param is_shared: whether tests of the file use the Airflow that is shared.
-    """
-    long = LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
-    return is_shared, long
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session")

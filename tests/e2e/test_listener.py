@@ -1,4 +1,4 @@
-"""Every message starts exactly one run: sensors and operators in a real Airflow that nobody disturbs."""
+"""Every message starts exactly one run: listeners in a real Airflow that nobody disturbs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,29 @@ import threading
 
 import pytest
 
-from tests.e2e.stage import Inbox
+from tests.e2e.stage import Inbox, Run
+from tests.e2e.watching import NOTICE_LISTENER, dag_file, failed_run
 
 pytestmark = pytest.mark.together
 UNFINISHED = ("queued", "running")
 MARK = "value-that-does-not-fit"
+
+
+# The longest comes first, as they are begun in this order
+
+
+def test_a_listener_whose_inbox_the_service_has_paused_fails_once_with_the_reason(stage, dags_folder, inbox):
+    (message_id,) = inbox.put({"n": 1})
+    inbox.force("paused", "authentication")
+    name = inbox.name
+    with dag_file(stage, dags_folder, name, NOTICE_LISTENER.format(name=name), name, "target"):
+        run = Run(stage.airflow, name, stage.until(lambda: failed_run(stage, name), "an alarm"))
+        assert f"Inbox '{name}' is paused (authentication)" in run.log()
+        assert run.task["try_number"] == 1
+    stage.check_one_run_each(inbox, [message_id])
+
+
+# What starts runs
 
 
 def test_each_message_of_inbox_dag_is_a_run_that_succeeds(stage):

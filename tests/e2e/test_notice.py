@@ -7,28 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.stage import Run, Stage
-from tests.e2e.watching import dag_file, pause, restart_triggerer
-
-DAG_FILE = """
-from datetime import timedelta
-
-from airflow.sdk import DAG, Asset, AssetWatcher
-
-from airflow_provider_workflow.assets import schedule_of
-from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
-from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
-
-notices = WorkflowInboxNoticeTrigger({name!r}, renotify_seconds=5, poll_interval=1, max_poll_interval=4)
-watched = Asset({name!r}, watchers=[AssetWatcher(name={name!r}, trigger=notices)])
-
-with DAG({name!r}, schedule=schedule_of(watched), max_active_runs=1):
-    WorkflowInboxDispatchOperator(
-        task_id="work", inbox={name!r}, trigger_dag_id="target", retries=5, retry_delay=timedelta(seconds=1)
-    )
-"""
+from tests.e2e.watching import NOTICE_LISTENER, dag_file, failed_run, pause, restart_triggerer
 
 ALARM_FILE = (
-    DAG_FILE
+    NOTICE_LISTENER
     + """
 from datetime import datetime
 
@@ -51,18 +33,9 @@ with DAG("{name}-sensor", schedule="@continuous", max_active_runs=1, start_date=
 @pytest.fixture
 def watched(stage, dags_folder, inbox):
     """An inbox with a watcher, and a DAG of its name that starts the runs of its messages."""
-    with dag_file(stage, dags_folder, inbox.name, DAG_FILE.format(name=inbox.name), inbox.name, "target"):
+    name = inbox.name
+    with dag_file(stage, dags_folder, name, NOTICE_LISTENER.format(name=name), name, "target"):
         yield inbox
-
-
-def test_a_listener_whose_inbox_the_service_has_paused_fails_once_with_the_reason(stage, dags_folder, inbox):
-    (message_id,) = put(inbox, 1)
-    inbox.force("paused", "authentication")
-    with dag_file(stage, dags_folder, inbox.name, DAG_FILE.format(name=inbox.name), inbox.name, "target"):
-        run = Run(stage.airflow, inbox.name, stage.until(lambda: failed_run(stage, inbox.name), "an alarm"))
-        assert f"Inbox '{inbox.name}' is paused (authentication)" in run.log()
-        assert run.task["try_number"] == 1
-    stage.check_one_run_each(inbox, [message_id])
 
 
 @pytest.mark.nightly
@@ -79,12 +52,6 @@ def test_listeners_of_a_misspelt_inbox_and_with_a_wrong_secret_fail_once_with_th
         )
         next_run = Run(stage.airflow, f"{name}-sensor", runs_of_sensor[0]["dag_run_id"])
         assert next_run.reaches("deferred").task["try_number"] == 1
-
-
-def failed_run(stage: Stage, dag_id: str) -> str | None:
-    """The id of a run of a DAG that has failed; None before there is one."""
-    run_ids = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(dag_id) if run["state"] == "failed"]
-    return run_ids[0] if run_ids else None
 
 
 def first_failure(stage: Stage, dag_id: str) -> str:

@@ -11,12 +11,37 @@ from threading import Thread
 
 from tests.e2e.stage import Inbox, Run, Stage
 
+NOTICE_LISTENER = """
+from datetime import timedelta
+
+from airflow.sdk import DAG, Asset, AssetWatcher
+
+from airflow_provider_workflow.assets import schedule_of
+from airflow_provider_workflow.operators.inbox import WorkflowInboxDispatchOperator
+from airflow_provider_workflow.triggers.notice import WorkflowInboxNoticeTrigger
+
+notices = WorkflowInboxNoticeTrigger({name!r}, renotify_seconds=5, poll_interval=1, max_poll_interval=4)
+watched = Asset({name!r}, watchers=[AssetWatcher(name={name!r}, trigger=notices)])
+
+with DAG({name!r}, schedule=schedule_of(watched), max_active_runs=1):
+    WorkflowInboxDispatchOperator(
+        task_id="work", inbox={name!r}, trigger_dag_id="target", retries=5, retry_delay=timedelta(seconds=1)
+    )
+"""
+"""A listener of an inbox by notices, and a DAG of its name that starts the runs of its messages."""
+
 
 def worked_on(stage: Stage, dag_id: str) -> list[str]:
     """Ids of the messages that successful runs of a DAG were given."""
     api = stage.airflow.api
     run_ids = [run["dag_run_id"] for run in api.dag_runs(dag_id) if run["state"] == "success"]
     return sorted(message_id for run_id in run_ids for message_id in api.xcom(dag_id, run_id, "work") or [])
+
+
+def failed_run(stage: Stage, dag_id: str) -> str | None:
+    """The id of a run of a DAG that has failed; None before there is one."""
+    run_ids = [run["dag_run_id"] for run in stage.airflow.api.dag_runs(dag_id) if run["state"] == "failed"]
+    return run_ids[0] if run_ids else None
 
 
 def expire_what_was_not_handed_over(inbox: Inbox, run: Run) -> None:

@@ -176,12 +176,12 @@ class TaskInstance:
         self.xcoms[self.run_id, key, self.map_index] = json.loads(json.dumps(value))
 
     def xcom_pull(self, *, key: str, include_prior_dates: bool, map_indexes: int) -> Any:
-        values = [
+        values = (
             value
-            for (run_id, name, map_index), value in self.xcoms.items()
+            for (run_id, name, map_index), value in reversed(self.xcoms.items())
             if (name, map_index) == (key, map_indexes) and (include_prior_dates or run_id == self.run_id)
-        ]
-        return values[-1] if values else None
+        )
+        return next(values, None)
 
     def get_dr_count(
         self, dag_id: str, states: list[str] | None = None, run_ids: list[str] | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ class Service:
     The service with one inbox.
 
     :param state: of the inbox.
-    :param put_at: the second of each message.
+    :param put_at: the second of each message, ascending.
     :param waited: how long each message waited in one stretch in which the inbox could be used.
     """
 
@@ -122,8 +123,7 @@ class Service:
 
     @property
     def available(self) -> range:
-        arrivals = sum(at <= self.clock.second for at in self.put_at[self._taken : self._taken + 200])
-        return range(self._taken, self._taken + arrivals)
+        return range(self._taken, bisect_right(self.put_at, self.clock.second))
 
     def lease(self, count: int) -> dict[str, Any]:
         inbox, numbers = self.answered(), self.available[:count]

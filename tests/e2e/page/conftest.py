@@ -45,8 +45,10 @@ def host(server, api) -> Host:
 
 
 @pytest.fixture(scope="package")
-def context(browser) -> Iterator:
+def context(browser, server) -> Iterator:
+    """A browser context with a page that stays open, as ``launch`` recommends."""
     with opened(browser, 1400, 900) as first:
+        first.goto(f"{server.url}static/pin_32.png")
         yield first.context
 
 
