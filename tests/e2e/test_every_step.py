@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stage import Run
+from airflow_provider_workflow.emulator.server import EmulatorServer
+from tests.e2e.leaks import REFUSED
+from tests.e2e.stage import Stage
 from tests.e2e.watching import expire_what_was_not_handed_over, restart_triggerer
+from tools.local_airflow import LocalAirflow
 
 pytestmark = pytest.mark.since(3, 3, "leases and acknowledgements in this order")
 IN_TRIGGERER, ON_WORKER = "triggerer", "worker"
@@ -75,9 +78,17 @@ class Stops:
 
 
 @pytest.fixture
-def stops(stops_folder: Path, refused: Run) -> Iterator[Stops]:
+def stage(airflow: LocalAirflow, emulator: EmulatorServer) -> Stage:
+    """The Airflow, without the run that fails for a wrong secret unless another file has started it."""
+    return Stage(airflow, emulator)
+
+
+@pytest.fixture
+def stops(stops_folder: Path, stage: Stage) -> Iterator[Stops]:
     # The first process that comes by stands still, and that is to be one of the test.
-    refused.fails()
+    api = stage.airflow.api
+    stage.airflow.wait_for_dags([REFUSED])
+    stage.until(lambda: {run["state"] for run in api.dag_runs(REFUSED)} <= {"failed"}, f"{REFUSED} to end")
     stops = Stops(stops_folder)
     yield stops
     stops.clear()
