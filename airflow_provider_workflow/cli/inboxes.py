@@ -101,8 +101,8 @@ def ensure(args: Namespace) -> int:
     """
     Create an inbox or find it; with ``--wait``, wait until it is active.
 
-    :raises AirflowFailException: the name belongs to an inbox with another subscription.
-    :raises SourceError: the inbox failed to initialize.
+    :raises AirflowFailException: the name belongs to an inbox with another subscription, or the inbox failed
+        to initialize.
     """
     from airflow_provider_workflow.operators.manage_inbox import settled_inbox, subscription_of
 

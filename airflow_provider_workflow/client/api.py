@@ -355,7 +355,8 @@ def authorization_url(settings: Settings, *, scope: str, state: str, **prefilled
     """
     The URL of the authorization page, to open in a browser (docs/service.md 10).
 
-    :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
+    :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing, or ``prefilled`` has a parameter that is
+        set here.
     """
     for field, value in (("auth_url", settings.auth_url), ("redirect_uri", settings.redirect_uri)):
         if not value:
@@ -367,6 +368,9 @@ def authorization_url(settings: Settings, *, scope: str, state: str, **prefilled
         "scope": require_text("scope", scope),
         "response_mode": "query",
         "state": require_text("state", state),
-        **prefilled,
     }
-    return f"{settings.auth_url}/v2/authorize?{urlencode(query)}"
+    for name in query.keys() & prefilled:
+        raise ValueError(
+            f"{name} is no optional parameter: leave it out; the connection or this method sets it"
+        )
+    return f"{settings.auth_url}/v2/authorize?{urlencode(query | prefilled)}"

@@ -186,25 +186,22 @@ def _check_other_dags_of_file(target: DAG, task: Any, file: str) -> None:
     :raises ValueError: the file has another listener of the inbox, or another DAG with the id of the target.
     """
     dags = dags_of_parsed_file()
-    is_twice = any(dag.dag_id == target.dag_id for dag in dags if dag is not target)
+    if any(dag.dag_id == target.dag_id for dag in dags if dag is not target):
+        raise ValueError(
+            f"{file}: the file makes the DAG {target.dag_id!r} twice, and Airflow keeps the second one only."
+            " Rename one of the functions, or give it a dag_id="
+        )
     tasks: list[Any] = [dag.task_dict.get(LISTENER_TASK) for dag in dags]
     for other in tasks:
         if not isinstance(other, DispatchingOperator):
             continue
         is_same_inbox = (other.inbox, other.workflow_conn_id) == (task.inbox, task.workflow_conn_id)
-        is_same_target = other.trigger_dag_id == task.trigger_dag_id
-        if is_same_inbox and not is_same_target:
+        if is_same_inbox and other.trigger_dag_id != task.trigger_dag_id:
             one, two = repr(other.trigger_dag_id), repr(task.trigger_dag_id)
             raise ValueError(
                 f"{file}: the DAGs {one} and {two} both listen to the inbox {task.inbox!r}, so each leases"
                 " the messages of the other. Use one WorkflowInboxSensor, with"
                 f" trigger_dag_id={{{one}: <expression>, {two}: <expression>}}"
-            )
-        if is_twice and is_same_target and not is_same_inbox:
-            raise ValueError(
-                f"{file}: the DAG {target.dag_id!r} is made twice, for the inboxes {other.inbox!r} and"
-                f" {task.inbox!r}, and Airflow keeps the second one only. Rename one of the functions, or"
-                " give it a dag_id="
             )
 
 

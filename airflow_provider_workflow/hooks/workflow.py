@@ -163,7 +163,8 @@ class WorkflowHook(BaseHook):
         :param scope: space-separated scopes that the user is asked to grant.
         :param state: random string; compare it with the ``state`` of the redirect.
         :param prefilled: optional parameters such as ``sign_up_email`` or ``utm_source``.
-        :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing.
+        :raises ValueError: ``auth_url`` or ``redirect_uri`` is missing, or ``prefilled`` has a parameter that
+            the connection or this method sets, as ``redirect_uri``.
         """
         return api.authorization_url(self.settings, scope=scope, state=state, **prefilled)
 

@@ -13,10 +13,7 @@ COUNTERS = {
     "existing": "redelivered messages that found their DAG run",
     "repeated": "messages with the business key of another message, whose DAG run they found",
     "without_key": "messages without a business key, each of which is started by its own id",
-    "rejected": (
-        "messages that Airflow, the schema, an expression or the function of a batch rejected,"
-        " or that a watcher could not put into an asset event"
-    ),
+    "rejected": "messages that Airflow, the schema, an expression or the function of a batch rejected",
     "notices": "asset events that announce available messages",
     "emitted": "messages carried in asset events",
     "acknowledged": "messages acknowledged: removed from the inbox",

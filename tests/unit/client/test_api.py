@@ -31,6 +31,14 @@ def test_the_authorization_url_names_what_the_connection_lacks() -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["redirect_uri", "client_id", "response_type", "response_mode"])
+def test_the_optional_parameters_of_the_authorization_url_replace_none_of_its_own(name: str) -> None:
+    """``exchange_code`` sends the redirect_uri of the connection: another one fails after the consent."""
+    settings = Settings("https://a", "i", "s", "https://t", auth_url="https://a", redirect_uri="https://a/cb")
+    with pytest.raises(ValueError, match=rf"^{name} is no optional parameter"):
+        api.authorization_url(settings, scope="x", state="y", **{name: "https://other/cb"})
+
+
 @pytest.mark.specification("7 templates", "13.1 body", "13.1 200", "13.1 client_id", "14.1 client identifier")
 def test_guess_and_templates_send_the_client_id_and_no_token(send: Sender, emulator: EmulatorServer) -> None:
     guess = send(api.guess("Send an émail for each new order in the shop"))

@@ -415,16 +415,18 @@ def test_two_listeners_of_an_inbox_in_one_file_are_an_error() -> None:
             both(listener=listener)
     both(inbox="bills")
     both(workflow_conn_id="shop")
-    both(dag_id="charge", listener_dag_id="of_another_version")
 
 
-def test_two_functions_of_one_name_in_one_file_are_an_error() -> None:
-    """Airflow keeps the DAGs of the second one, and nothing listens to the first inbox."""
-    text = "the DAG 'handle_order' is made twice, for the inboxes 'orders' and 'bills'"
+@pytest.mark.parametrize(
+    "second", [{"inbox": "bills"}, {}, {"workflow_conn_id": "shop"}, {"listener_dag_id": "another"}]
+)
+def test_two_functions_of_one_name_in_one_file_are_an_error(second: dict[str, Any]) -> None:
+    """Airflow keeps the second one: nothing listens to the first inbox, or runs the first function."""
+    text = r"the file makes the DAG 'handle_order' twice, and Airflow keeps the second one only\. .* dag_id="
     with parsed_file():
         inbox_dag("orders")(handle_order)
-        with pytest.raises(ValueError, match=rf"^{re.escape(__file__)}: {text}.* dag_id="):
-            inbox_dag("bills")(handle_order)
+        with pytest.raises(ValueError, match=rf"^{re.escape(__file__)}: {text}"):
+            inbox_dag(**{"inbox": "orders", **second})(handle_order)
 
 
 @pytest.mark.parametrize("conf", [None, {"rate": 3}])
