@@ -40,7 +40,7 @@ PAGE = "/plugin/workflow-inboxes"
 """Path of the page Inboxes in Airflow's UI."""
 LISTENER, HANDLER = "order_listener", "handle_order"
 ENVIRONMENT = {"AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1"}
-"""A listener that has just been deferred can be resumed after 2 s instead of 6 s."""
+"""A listener that has just been deferred can be resumed after 6 s instead of 10 s."""
 REFRESH_SECONDS = 0.5
 STEP_SECONDS = 0.05
 VERDICT_SECONDS = 60.0
