@@ -347,8 +347,9 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         longest = max(self.max_poll_interval, self.poke_interval)
         # Without capacity, or a store for payloads, the trigger only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
-        # The task ends its time itself: at a timeout of the trigger Airflow names no cause.
-        hold, alarm = min(hold, remaining), self._alarm.record()
+        hold, settle, alarm = min(hold, remaining), settle_seconds(), self._alarm.record()
+        # After a pause the task ends its time itself: at a timeout of the trigger Airflow names no cause.
+        timeout = remaining + max(hold, settle) if hold else max(remaining, settle)
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,
             workflow_conn_id=self.workflow_conn_id,
@@ -359,7 +360,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             max_poll_interval=longest,
             wake_on_events=self.wake_on_events,
             on_paused=self.on_paused,
-            settle_seconds=settle_seconds(),
+            settle_seconds=settle,
             hold_seconds=hold,
             alarm=alarm,
         )
@@ -367,7 +368,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
             trigger=trigger,
             method_name="resume",
             kwargs={"deadline": deadline, "hold_seconds": hold, "so_far": asdict(counts), "alarm": alarm},
-            timeout=timedelta(seconds=remaining + (hold and max(hold, settle_seconds()))),
+            timeout=timedelta(seconds=timeout),
         )
 
     def _poll(self, context: Context, lease: HeldLease | None = None) -> Any:

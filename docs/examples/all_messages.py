@@ -5,6 +5,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, task
 
+from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.hooks.workflow import WorkflowHook
 from airflow_provider_workflow.operators.inbox import WorkflowAcknowledgeOperator
 
@@ -19,16 +20,20 @@ with DAG(
         hook, leases = WorkflowHook(), []
         inbox_id = hook.inbox_id("invoices")
         # One lease has at most 100 messages. An hour is the longest lease.
-        while (answer := hook.lease_messages(inbox_id, lease_limit=100, lease_seconds=3600))["results"]:
-            lease = {"inbox_id": inbox_id, "lease_id": answer["lease_id"], "messages": answer["results"]}
-            leases.append(lease)
+        try:
+            while (answer := hook.lease_messages(inbox_id, lease_limit=100, lease_seconds=3600))["results"]:
+                lease = {"inbox_id": inbox_id, "lease_id": answer["lease_id"], "messages": answer["results"]}
+                leases.append(lease)
+        except InboxPausedError:  # paused, and without messages: an error only if it had none
+            if not leases:
+                raise
         return leases
 
-    @task
+    @task(retries=3)
     def add_up(leases):
         return sum(message["payload"]["amount"] for lease in leases for message in lease["messages"])
 
-    @task
+    @task(retries=3)
     def store(total):
         log.info("Total of the day: %s", total)
 

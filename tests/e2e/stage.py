@@ -111,9 +111,18 @@ class Run:
         return next((task for task in tasks if task["task_id"] == "work"), tasks[0])
 
     def reaches(self, *states: str) -> Run:
-        """Wait until the task is in one of these states."""
-        description = f"{self.dag_id} {' or '.join(states)}"
-        self.airflow.api.wait_until(lambda: self.task["state"] in states, PATIENCE_SECONDS, description)
+        """
+        Wait until the task is in one of these states.
+
+        :raises AssertionError: it has ended in another one.
+        """
+
+        def is_there() -> bool:
+            state = self.task["state"]
+            assert state in states or state not in ("failed", "skipped", "success"), f"{state}\n{self.log()}"
+            return state in states
+
+        self.airflow.api.wait_until(is_there, PATIENCE_SECONDS, f"{self.dag_id} {' or '.join(states)}")
         return self
 
     def succeeds(self) -> Any:

@@ -26,6 +26,7 @@ from airflow.sdk.definitions.deadline import DeadlineReference
 from airflow.secrets.local_filesystem import LocalFilesystemBackend
 
 from airflow_provider_workflow.airflow_internals import airflow_release
+from airflow_provider_workflow.client.errors import InboxPausedError
 from airflow_provider_workflow.config import OPTIONS
 from airflow_provider_workflow.dispatch.payloads import storable
 from airflow_provider_workflow.emulator.server import EmulatorServer
@@ -59,8 +60,6 @@ DAG_FILES = [
 NOT_RETRIED = {
     ("invoices", "add_up"): "its messages are redelivered",
     ("sum_invoices", "lease_all"): "a further try would lease only what the first has not leased",
-    ("sum_invoices", "add_up"): "its messages are redelivered",
-    ("sum_invoices", "store"): "its messages are redelivered",
     ("work_then_acknowledge", "work"): "its messages are redelivered",
     ("watch_parcels", "check_oldest"): "it is repeated every five minutes",
     ("dispatch_orders", "report"): "it works on no message",
@@ -185,6 +184,17 @@ def test_all_messages_that_wait_are_leased_and_acknowledged_after_the_work(bench
         WorkflowAcknowledgeOperator(task_id="t", lease=lease).execute({"ti": bench.ti})  # type: ignore[typeddict-item]
     assert bench.hook.list_messages("invoices") == []
     assert dag.get_task("lease_all").python_callable() == []
+
+
+def test_a_paused_inbox_costs_a_task_that_leases_all_no_lease(bench: Workbench) -> None:
+    lease_all = run("all_messages.py")["dag"].get_task("lease_all").python_callable
+    bench.service.put("invoices", *({"amount": 1} for _ in range(130)))
+    paused = {"detail": "It is paused.", "inbox_attributes": {"status": "paused", "paused_reason": "user"}}
+    bench.service.fault("status", operation="lease", status=409, json=paused, after=2, times=None)
+
+    assert [len(lease["messages"]) for lease in lease_all()] == [100, 30]
+    with pytest.raises(InboxPausedError):
+        lease_all()
 
 
 @pytest.mark.usefixtures("fake_clock")

@@ -87,6 +87,19 @@ def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, fake_cl
         task.resume(second, POLL)
 
 
+def test_a_deferral_shortly_before_the_timeout_lasts_until_airflow_has_noticed_it(
+    bench: Workbench, fake_clock: FakeClock
+) -> None:
+    """At its timeout Airflow queues the task again, and fails one that ends later than that."""
+    task = Task(bench, timeout=100)
+    first = task.execute()
+    fake_clock.advance(99)
+    second = task.resume(first, POLL)
+
+    assert second.kwargs["deadline"] == first.kwargs["deadline"]
+    assert second.timeout.total_seconds() == second.trigger.settle_seconds > 1
+
+
 def test_a_refused_message_is_only_logged_where_asked(bench: Workbench) -> None:
     bench.supervisor.refuse("bad", api_error(422))
     bench.put("a", "bad")
