@@ -32,7 +32,7 @@ PATHS = {
     for name in re.findall(r"`(\w+)`", names)
 }
 FOR_USERS = [*(ROOT / "dags_examples").glob("*.py"), *(DOCS / "examples").rglob("*.py")]
-BEYOND = {"NotFoundError"}
+BEYOND = {"InboxPausedError", "NotFoundError"}
 """Names that the table leaves to another page."""
 
 
