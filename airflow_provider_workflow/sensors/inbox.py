@@ -348,7 +348,7 @@ class WorkflowInboxSensor(RaisesAlarms, DispatchingOperator, BaseSensorOperator)
         # Without capacity, or a store for payloads, the trigger only resumes the task after ``hold`` seconds.
         hold = 0.0 if limit else min(max(held * 2, self.poke_interval), longest)
         hold, settle, alarm = min(hold, remaining), settle_seconds(), self._alarm.record()
-        # After a pause the task ends its time itself: at a timeout of the trigger Airflow names no cause.
+        # After ``hold`` the task ends its time itself: at a timeout of the trigger Airflow names no cause.
         timeout = remaining + max(hold, settle) if hold else max(remaining, settle)
         trigger = WorkflowInboxTrigger(
             inbox=self.inbox,

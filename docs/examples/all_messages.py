@@ -24,7 +24,7 @@ with DAG(
             while (answer := hook.lease_messages(inbox_id, lease_limit=100, lease_seconds=3600))["results"]:
                 lease = {"inbox_id": inbox_id, "lease_id": answer["lease_id"], "messages": answer["results"]}
                 leases.append(lease)
-        except InboxPausedError:  # paused, and without messages: an error only if it had none
+        except InboxPausedError:  # no message is left: an error only if there was none at all
             if not leases:
                 raise
         return leases

@@ -90,7 +90,7 @@ def test_the_timeout_goes_on_counting_across_deferrals(bench: Workbench, fake_cl
 def test_a_deferral_shortly_before_the_timeout_lasts_until_airflow_has_noticed_it(
     bench: Workbench, fake_clock: FakeClock
 ) -> None:
-    """At its timeout Airflow queues the task again, and fails one that ends later than that."""
+    """At the timeout Airflow queues the task again; before it has noticed the deferral it fails the task."""
     task = Task(bench, timeout=100)
     first = task.execute()
     fake_clock.advance(99)
